@@ -1,0 +1,367 @@
+import doctest
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tfpn
+from tfpn import contract
+from tfpn.contract import check_observations, observations
+
+
+def reference(points, values, variance):
+    """The contract entry by entry, on lists of examples with all three given in full."""
+    d, c = points[0].shape[1], values[0].shape[1]
+    longest = max(1, max(len(p) for p in points))
+    out = {
+        "points": np.zeros((len(points), longest, d)),
+        "values": np.zeros((len(points), longest, c)),
+        "variance": np.full((len(points), longest, c), np.inf),
+    }
+    for b in range(len(points)):
+        for n in range(len(points[b])):
+            seen = False
+            for k in range(c):
+                value, noise = values[b][n, k], variance[b][n, k]
+                if not math.isnan(value) and noise != math.inf:
+                    out["values"][b, n, k] = value
+                    out["variance"][b, n, k] = noise
+                    seen = True
+            if seen or all(math.isfinite(coordinate) for coordinate in points[b][n]):
+                out["points"][b, n] = points[b][n]
+    return out
+
+
+def assert_same(x, expected):
+    assert set(x) == set(expected)
+    for key in expected:
+        np.testing.assert_array_equal(x[key], expected[key], err_msg=key)
+
+
+def ragged_example(seed, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(0, 6, size=5)
+    lengths[0] = 5
+    points = [rng.normal(size=(n, 2)).astype(dtype) for n in lengths]
+    values = [rng.normal(size=(n, 3)).astype(dtype) for n in lengths]
+    variance = [rng.uniform(0, 1, size=(n, 3)).astype(dtype) for n in lengths]
+    for v, noise in zip(values, variance, strict=True):
+        v[rng.random(v.shape) < 0.4] = np.nan
+        noise[rng.random(v.shape) < 0.2] = np.inf
+    # A padding point of the user's own, without coordinates.
+    points[0][2], values[0][2] = [np.nan, 1.0], np.nan
+    # A point that no channel is observed at, with coordinates.
+    values[0][3] = np.nan
+    return points, values, variance
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ragged_against_reference(seed):
+    example = ragged_example(seed)
+    assert_same(observations(*example), reference(*example))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_arrays_against_reference(seed):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(4, 6, 1))
+    values = rng.normal(size=(4, 6, 2))
+    variance = rng.uniform(0, 1, size=(4, 6, 2))
+    values[rng.random(values.shape) < 0.3] = np.nan
+    assert_same(
+        observations(points, values, variance),
+        reference(list(points), list(values), list(variance)),
+    )
+
+
+def test_list_and_array_forms_agree():
+    rng = np.random.default_rng(0)
+    points, values = rng.normal(size=(3, 4, 2)), rng.normal(size=(3, 4, 1))
+    expected = observations(points, values)
+    assert_same(observations(points.tolist(), values.tolist()), expected)
+    assert_same(observations(tuple(points), values[..., 0]), expected)
+    assert_same(observations(points, list(values[..., 0])), expected)
+
+
+@pytest.mark.parametrize(
+    "variance, expected",
+    [
+        (None, [[0.0, 0.0], [0.0, np.inf]]),
+        (0.5, [[0.5, 0.5], [0.5, np.inf]]),
+        (np.float32(0.5), [[0.5, 0.5], [0.5, np.inf]]),
+        ([0.5, 2], [[0.5, 2.0], [0.5, np.inf]]),
+        (np.array([0.5, np.inf]), [[0.5, np.inf], [0.5, np.inf]]),
+        ([[[1, 2], [3, 4]]], [[1.0, 2.0], [3.0, np.inf]]),
+        (np.array([[[1, 2], [np.inf, np.nan]]]), [[1.0, 2.0], [np.inf, np.inf]]),
+    ],
+)
+def test_forms_of_variance(variance, expected):
+    x = observations([[[0.0], [1.0]]], [[[1.0, 2.0], [3.0, np.nan]]], variance)
+    np.testing.assert_array_equal(x["variance"][0], expected)
+    values = np.array([[1.0, 2.0], [3.0, 0.0]])
+    np.testing.assert_array_equal(x["values"][0], np.where(np.isinf(expected), 0, values))
+
+
+def test_variance_in_the_one_channel_forms():
+    points = [[[0.0], [1.0]], [[2.0]]]
+    x = observations(points, [[1.0, 2.0], [3.0]], [[0.1, 0.2], [0.3]])
+    np.testing.assert_array_equal(x["variance"], [[[0.1], [0.2]], [[0.3], [np.inf]]])
+    np.testing.assert_array_equal(x["values"], [[[1.0], [2.0]], [[3.0], [0.0]]])
+    dense = observations(np.zeros((1, 2, 1)), np.ones((1, 2)), np.full((1, 2), 0.5))
+    np.testing.assert_array_equal(dense["variance"], [[[0.5], [0.5]]])
+
+
+def test_infinite_values_that_are_not_observed_are_never_read():
+    x = observations([[[0.0], [1.0]]], [[np.inf, 2.0]], [[np.inf, 0.0]])
+    np.testing.assert_array_equal(x["values"][0, :, 0], [0, 2])
+
+
+@pytest.mark.parametrize("empty", [[], np.zeros((0, 2)), np.zeros(0), np.zeros((0, 0))])
+def test_example_without_points(empty):
+    points = [empty, np.ones((2, 2))]
+    values = [[] if len(np.shape(empty)) < 2 else np.zeros((0, 3)), np.ones((2, 3))]
+    x = observations(points, values)
+    np.testing.assert_array_equal(x["points"][0], np.zeros((2, 2)))
+    np.testing.assert_array_equal(x["values"][0], np.zeros((2, 3)))
+    np.testing.assert_array_equal(x["variance"][0], np.full((2, 3), np.inf))
+    np.testing.assert_array_equal(x["variance"][1], np.zeros((2, 3)))
+
+
+def test_batch_without_any_point_has_one_point_of_padding():
+    for points, values in (
+        ([np.zeros((0, 2))], [np.zeros((0, 3))]),
+        (np.zeros((1, 0, 2)), np.zeros((1, 0, 3))),
+    ):
+        x = observations(points, values, [[]])
+        assert {key: array.shape for key, array in x.items()} == {
+            "points": (1, 1, 2),
+            "values": (1, 1, 3),
+            "variance": (1, 1, 3),
+        }
+        assert np.isposinf(x["variance"]).all()
+
+
+@pytest.mark.parametrize(
+    "points, values, expected",
+    [
+        (np.float32, np.float32, np.float32),
+        (np.float64, np.float32, np.float64),
+        (np.float32, np.float64, np.float64),
+        (np.float16, np.float32, np.float32),
+        (np.int64, np.int64, np.float32),
+        (np.int64, np.float64, np.float64),
+        (np.float32, bool, np.float32),
+    ],
+)
+def test_dtype(points, values, expected):
+    x = observations(np.ones((2, 3, 1), points), np.ones((2, 3, 1), values), 0.5)
+    assert {array.dtype for array in x.values()} == {np.dtype(expected)}
+
+
+def test_empty_list_does_not_change_the_dtype():
+    x = observations([[], np.ones((2, 1), np.float32)], [[], np.ones(2, np.float32)])
+    assert x["points"].dtype == x["values"].dtype == np.float32
+
+
+def test_variance_does_not_change_the_dtype():
+    ones = np.ones((1, 1, 1), np.float32)
+    x = observations(ones, ones, np.full((1, 1, 1), 1e200))
+    # Beyond float32: a precision of 0.
+    assert x["variance"].dtype == np.float32 and np.isposinf(x["variance"]).all()
+    assert x["values"][0, 0, 0] == 0
+
+
+def test_arguments_are_neither_changed_nor_shared():
+    points, values, variance = np.ones((2, 3, 1)), np.ones((2, 3, 1)), np.ones((2, 3, 1))
+    points[0, 0], values[0, 0] = np.nan, np.nan
+    copies = points.copy(), values.copy(), variance.copy()
+    x = observations(points, values, variance)
+    for array in x.values():
+        array[:] = 7
+    for argument, copy in zip((points, values, variance), copies, strict=True):
+        np.testing.assert_array_equal(argument, copy)
+
+
+def test_array_likes():
+    class Frame:
+        def __init__(self, data):
+            self.data = data
+
+        def __array__(self, dtype=None, copy=None):
+            return np.asarray(self.data, dtype=dtype)
+
+    points, values = np.ones((2, 3, 1)), np.ones((2, 3, 2))
+    expected = observations(points, values)
+    assert_same(observations(Frame(points), Frame(values)), expected)
+    assert_same(observations([Frame(p) for p in points], [Frame(v) for v in values]), expected)
+
+
+def test_large_integer_points_are_accepted_where_they_are_exact():
+    x = observations(np.full((1, 1, 1), 2**24), np.ones((1, 1, 1), np.float32))
+    assert x["points"][0, 0, 0] == 2**24
+    x = observations(np.full((1, 1, 1), 2**24 + 1), np.ones((1, 1, 1)))
+    assert x["points"][0, 0, 0] == 2**24 + 1
+
+
+P, V = np.zeros((2, 3, 2)), np.zeros((2, 3, 1))
+
+
+def changed(array, index, value):
+    array = array.copy()
+    array[index] = value
+    return array
+
+
+@pytest.mark.parametrize(
+    "arguments, error, match",
+    [
+        ((P[0], V), ValueError, r"points: .* rank 2 .*\[3, 2\]; give \[B, N, d\], or a list"),
+        ((P, V[0, 0]), ValueError, r"values: .* rank 1 .* or, for one channel, \[B, N\]"),
+        ((P, V, P[None]), ValueError, r"variance: .* rank 4"),
+        (([[0.0], [1.0]], V), ValueError, r"points: example 0 has rank 1 .*give \[N_i, d\]\."),
+        ((list(P), [V[0], V]), ValueError, r"values: example 1 has rank 3 .*\[N_i\]"),
+        ((P[:0], V[:0]), ValueError, r"points: found no examples; give at least one"),
+        (([], []), ValueError, r"points: found no examples"),
+        ((P, V, []), ValueError, r"variance: found no examples"),
+        ((P[..., :0], V), ValueError, r"points: .*\[2, 3, 0\]; the last axis must not be empty"),
+        (([P[0], P[1, :, :0]], V), ValueError, r"points: example 1 has the shape \[3, 0\]"),
+        (([[], []], [[], []]), ValueError, r"points: every example is empty .* d; .*\[0, d\]"),
+        (
+            ([P[0, :0]], [[]]),
+            ValueError,
+            r"values: every example is empty and none tells the number of channels c; .*\[0, c\]",
+        ),
+        ((P, V[:1]), ValueError, r"values: found 1 examples, but points has 2"),
+        ((P, V[:, :2]), ValueError, r"values: example 0 has 2 points, but points has 3 there"),
+        (
+            ([P[0], P[1]], [V[0], V[1, :1]]),
+            ValueError,
+            r"values: example 1 has 1 points, but points has 3 there",
+        ),
+        (([P[0], P[1, :, :1]], V), ValueError, r"points: example 1 .*\[3, 1\], but example 0 has"),
+        ((P, V, np.zeros((2, 3, 2))), ValueError, r"variance: found 2 channels, .* has 1"),
+        ((P, V, [0.1, 0.2]), ValueError, r"variance: found 2 numbers for 1 channels"),
+        ((P, V, V[:1]), ValueError, r"variance: found 1 examples, but values has 2"),
+        ((P, V, V[:, :1]), ValueError, r"variance: example 0 has 1 points, but values has 3"),
+        (
+            (changed(P, (1, 2, 0), np.nan), V),
+            ValueError,
+            r"points: example 1, point 2 has the coordinates \[nan, 0\.0\]; .*Remove",
+        ),
+        ((changed(P, (0, 1, 1), -np.inf), V), ValueError, r"points: example 0, point 1 .*-inf"),
+        (
+            (P, changed(V, (1, 0, 0), np.inf)),
+            ValueError,
+            r"values: example 1, point 0, channel 0 is inf; .*Give NaN",
+        ),
+        (
+            (P, V, changed(V, (1, 2, 0), -0.5)),
+            ValueError,
+            r"variance: example 1, point 2, channel 0 is -0\.5; a variance is not negative",
+        ),
+        ((P, V + np.nan, -1.0), ValueError, r"variance: example 0, point 0, .* -1\.0; .*negative"),
+        ((P, V, -np.inf), ValueError, r"variance: example 0, point 0, channel 0 is -inf"),
+        (
+            (P, V, changed(V, (0, 1, 0), np.nan)),
+            ValueError,
+            r"variance: example 0, point 1, channel 0 is nan; .*needs a variance",
+        ),
+        (
+            (np.full((1, 2, 1), 2**24 + 1), np.ones((1, 2), np.float32)),
+            ValueError,
+            r"points: example 0, point 0 .*16777217, which float32 rounds; .*origin",
+        ),
+        (([[[1.0], [1.0, 2.0]]], [[1.0, 2.0]]), ValueError, r"points: example 0: cannot be read"),
+        (("text", V), TypeError, r"points: found str of dtype"),
+        ((P, V.astype(object)), TypeError, r"values: found ndarray of dtype object"),
+        ((P, V, "none"), TypeError, r"variance: found str"),
+        ((P, [V[0], [[None], [1.0], [2.0]]]), TypeError, r"values: example 1: .*dtype object"),
+        ((P.astype("datetime64[s]"), V), TypeError, r"points: .*datetime64"),
+        ((P, V.astype(complex)), TypeError, r"values: .*complex128"),
+        ((P, np.ma.masked_array(V, V == 0)), TypeError, r"values: found a masked array, .*filled"),
+        ((None, V), TypeError, r"points: found NoneType"),
+        (({"a": P}, V), TypeError, r"points: found dict"),
+    ],
+)
+def test_errors(arguments, error, match):
+    with pytest.raises(error, match=match):
+        observations(*arguments)
+
+
+def formed():
+    points, values, variance = ragged_example(0)
+    return observations(points, values, variance)
+
+
+def test_check_accepts_what_observations_makes():
+    x = formed()
+    x["values"][np.isposinf(x["variance"])] = np.nan
+    checked = check_observations(x, spatial_dim=2, channels=3)
+    assert_same(checked, x)
+    assert all(checked[key].dtype == x[key].dtype for key in x)
+
+
+@pytest.mark.parametrize(
+    "change, error, match",
+    [
+        (lambda x: None, TypeError, r"Observations are a dict .*found NoneType"),
+        (lambda x: list(x.values()), TypeError, r"found list"),
+        (lambda x: {k: x[k] for k in ("points", "values")}, ValueError, r"missing \['variance'\]"),
+        (lambda x: {**x, "mask": 1}, ValueError, r"exactly the keys .*; unknown \['mask'\]"),
+        (lambda x: {"y": 1, **x, "variance": "a"}, ValueError, r"unknown \['y'\]"),
+        (lambda x: {**x, "variance": "a"}, TypeError, r"variance: found str"),
+        (lambda x: {**x, "values": x["values"][0]}, ValueError, r"values: .*\[5, 3\]; .*\[B, N, c"),
+        (lambda x: {k: v[:0] for k, v in x.items()}, ValueError, r"points: .*\[0, 5, 2\]"),
+        (lambda x: {k: v[:, :0] for k, v in x.items()}, ValueError, r"points: .*\[5, 0, 2\]"),
+        (lambda x: {**x, "points": x["points"][:, 1:]}, ValueError, r"have the shapes \[5, 4, 2\]"),
+        (lambda x: {**x, "variance": x["variance"][..., :1]}, ValueError, r"have the shapes"),
+        (lambda x: {**x, "points": x["points"][..., :1]}, ValueError, r"points: found 1 spatial"),
+        (
+            lambda x: {**x, "values": x["values"][..., :1], "variance": x["variance"][..., :1]},
+            ValueError,
+            r"values: found 1 channels, expected 3; give values of the shape \[B, N, 3\]",
+        ),
+        (
+            lambda x: {**x, "points": changed(x["points"], (2, 4, 1), np.nan)},
+            ValueError,
+            r"points: example 2, point 4 has the coordinates",
+        ),
+        (
+            lambda x: {**x, "variance": changed(x["variance"], (2, 4, 1), -1)},
+            ValueError,
+            r"variance: example 2, point 4, channel 1 is -1\.0",
+        ),
+        (
+            lambda x: {**x, "variance": changed(x["variance"], (2, 4, 1), np.nan)},
+            ValueError,
+            r"variance: example 2, point 4, channel 1 is nan",
+        ),
+        (
+            lambda x: {**x, "variance": x["variance"] * 0, "values": x["values"] + np.nan},
+            ValueError,
+            r"values: example 0, point 0, channel 0 is nan; .*Give the variance inf there",
+        ),
+        (
+            lambda x: {**x, "variance": np.zeros((5, 5, 3)), "values": x["values"] - np.inf},
+            ValueError,
+            r"values: example 0, point 0, channel 0 is -inf",
+        ),
+    ],
+)
+def test_check_errors(change, error, match):
+    x = {key: np.nan_to_num(value, posinf=1.0) for key, value in formed().items()}
+    with pytest.raises(error, match=match):
+        check_observations(change(x), spatial_dim=2, channels=3)
+
+
+def test_public_name_and_docstring_examples():
+    assert tfpn.observations is observations
+    results = doctest.testmod(contract)
+    assert results.attempted > 0 and results.failed == 0
+
+
+def test_tensorflow_is_not_imported():
+    code = "import sys, tfpn; tfpn.observations; assert 'tensorflow' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

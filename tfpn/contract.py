@@ -1,0 +1,391 @@
+"""The form that a layer's input, a layer's output and a data set's examples share.
+
+Observations are a plain dict of three arrays:
+
+    points    [B, N, d]   where
+    values    [B, N, c]   what was measured
+    variance  [B, N, c]   measurement noise variance; 0 = exact, +inf = not observed
+
+A variance of ``+inf`` is the only way to say "missing": no mask travels beside the dict. A point at
+which no channel is observed is padding.
+"""
+
+import numbers
+from collections.abc import Mapping
+
+import numpy as np
+
+KEYS = ("points", "values", "variance")
+
+# float32 holds every integer up to this one, and not the next.
+_LARGEST_EXACT_INTEGER = 2**24
+
+
+def observations(points, values, variance=None):
+    """Turns arrays or ragged lists into the observations dict, and checks them.
+
+    What was not measured is given as NaN in `values` (or as a variance of ``+inf``) and comes out
+    with the value 0 and the variance ``+inf``. Examples of unequal length are given as lists and
+    come out padded at the end with the point 0, the value 0 and the variance ``+inf``.
+    B is the number of examples, N the number of points, d the dimension of the domain and c the
+    number of channels.
+
+    An example may have no points: it is given with the shape [0, d] or [0, c], or as an empty list
+    if another example tells d or c. N is the length of the longest example, and at least 1.
+
+    Args:
+        points: Where the values were measured. An array [B, N, d], or a list of B arrays [N_i, d]
+            (anything that `numpy.asarray` reads will do for an array). Coordinates must be
+            finite, except at a point at which no channel is observed: such a point becomes 0 if
+            one of its coordinates is NaN or infinite, and stays as it is otherwise.
+        values: What was measured. An array [B, N, c], or [B, N] for one channel, or a list of B
+            arrays [N_i, c], or [N_i] for one channel. NaN means not observed.
+        variance: The variance of the measurement noise. None (every observed value is exact), a
+            number, one number per channel [c], or the same form as `values`. 0 means exact and
+            ``+inf`` not observed.
+
+    Returns:
+        A dict of new NumPy arrays: "points" [B, N, d], "values" [B, N, c] and "variance"
+        [B, N, c], all float64 if `points` or `values` are float64 (as lists of Python floats are),
+        otherwise all float32.
+
+    Raises:
+        TypeError: if an argument does not hold real numbers (strings, objects, dates, complex
+            numbers) or is a masked array.
+        ValueError: if the rank of an argument is wrong; if there are no examples; if the numbers
+            of examples, points or channels do not agree; if a coordinate of an observed point is
+            NaN or infinite; if an observed value is infinite; if a variance is negative, or NaN
+            where a value is observed; or if integer coordinates are too large for float32.
+
+    Example:
+        Two examples with two channels; the second one has a single point, and its second channel
+        was not measured.
+
+        >>> import numpy as np
+        >>> import tfpn
+        >>> x = tfpn.observations(
+        ...     points=[np.array([[0.1], [0.4]]), np.array([[0.3]])],
+        ...     values=[np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[5.0, np.nan]])],
+        ...     variance=0.01,
+        ... )
+        >>> x["points"].shape, x["values"].shape
+        ((2, 2, 1), (2, 2, 2))
+        >>> x["values"][1]
+        array([[5., 0.],
+               [0., 0.]])
+        >>> x["variance"][1]
+        array([[0.01,  inf],
+               [ inf,  inf]])
+    """
+    points, point_counts = _stack("points", points)
+    values, value_counts = _stack("values", values)
+    _check_agreement("values", values, value_counts, points, point_counts)
+
+    is_double = any(a.dtype.kind == "f" and a.dtype.itemsize >= 8 for a in (points, values))
+    dtype = np.float64 if is_double else np.float32
+    if not is_double and points.dtype.kind in "iu":
+        _check_integer_points(points)
+
+    variance = _full_variance(variance, values, value_counts)
+    points, values = points.astype(dtype), values.astype(dtype)
+    # A finite variance that overflows float32 is a precision of 0: not observed.
+    with np.errstate(over="ignore"):
+        variance = variance.astype(dtype)
+
+    padding = np.arange(points.shape[1]) >= point_counts[:, None]
+    variance[padding] = np.inf
+    # A negative variance stays, to be reported below.
+    variance[np.isnan(values) & ~(variance < 0)] = np.inf
+    values[np.isposinf(variance)] = 0
+    unobserved = np.isposinf(variance).all(axis=-1)
+    points[unobserved & ~np.isfinite(points).all(axis=-1)] = 0
+
+    _check_entries(points, values, variance)
+    return {"points": points, "values": values, "variance": variance}
+
+
+def check_observations(x, *, spatial_dim=None, channels=None):
+    """Checks that a dict has the form that `tfpn.observations` returns.
+
+    Values stored where the variance is ``+inf`` are not looked at: they may be anything.
+
+    Args:
+        x: A dict with exactly the keys "points" [B, N, d], "values" [B, N, c] and "variance"
+            [B, N, c], with arrays of real numbers, B >= 1 and N >= 1.
+        spatial_dim: The d to be found, or None for any.
+        channels: The c to be found, or None for any.
+
+    Returns:
+        A dict of the three as NumPy arrays, with entries and dtypes unchanged.
+
+    Raises:
+        TypeError: if `x` is not a dict, or if an entry does not hold real numbers.
+        ValueError: if a key is missing or unknown; if a shape is wrong; if a coordinate is NaN or
+            infinite (padding included); if a variance is negative or NaN; or if an observed value
+            is NaN or infinite.
+
+    Example:
+        >>> import tfpn
+        >>> from tfpn.contract import check_observations
+        >>> x = tfpn.observations(points=[[[0.0], [1.0]]], values=[[3.0, 4.0]])
+        >>> sorted(check_observations(x, spatial_dim=1, channels=1))
+        ['points', 'values', 'variance']
+    """
+    if not isinstance(x, Mapping):
+        raise TypeError(
+            f"Observations are a dict with the keys {', '.join(KEYS)}; found "
+            f"{type(x).__name__}. Use tfpn.observations to make one."
+        )
+    missing = [key for key in KEYS if key not in x]
+    unknown = [key for key in x if key not in KEYS]
+    if missing or unknown:
+        found = ", ".join(
+            f"{what} {keys}" for what, keys in (("missing", missing), ("unknown", unknown)) if keys
+        )
+        raise ValueError(
+            f"Observations have exactly the keys {', '.join(KEYS)}; {found}. "
+            "Use tfpn.observations to make them."
+        )
+    arrays = {key: _numeric(key, x[key]) for key in KEYS}
+    for key, array in arrays.items():
+        if array.ndim != 3 or 0 in array.shape:
+            raise ValueError(
+                f"{key}: found the shape {list(array.shape)}; give three axes "
+                f"{_form(key)} of length at least 1 (tfpn.observations makes them)."
+            )
+    points, values, variance = (arrays[key] for key in KEYS)
+    if values.shape[:2] != points.shape[:2] or variance.shape != values.shape:
+        raise ValueError(
+            f"points, values and variance have the shapes {list(points.shape)}, "
+            f"{list(values.shape)} and {list(variance.shape)}; give [B, N, d], [B, N, c] and "
+            "[B, N, c] with the same B, N and c."
+        )
+    for key, name, expected in (
+        ("points", "spatial dimensions", spatial_dim),
+        ("values", "channels", channels),
+    ):
+        found = arrays[key].shape[-1]
+        if expected is not None and found != expected:
+            raise ValueError(
+                f"{key}: found {found} {name}, expected {expected}; give {key} of the shape "
+                f"[B, N, {expected}]."
+            )
+    _check_entries(points, values, variance)
+    return arrays
+
+
+def _form(name, example=False):
+    """The axes of an argument, for messages."""
+    axis = "d" if name == "points" else "c"
+    return f"[N_i, {axis}]" if example else f"[B, N, {axis}]"
+
+
+def _numeric(name, data):
+    if isinstance(data, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name}: found a masked array, whose mask would be lost; "
+            "give data.filled(numpy.nan) instead."
+        )
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise ValueError(
+            f"{name}: cannot be read as one array of numbers ({error}); give "
+            "an array, or for examples of unequal length a list with one array each."
+        ) from error
+    if array.dtype.kind not in "biuf":
+        raise TypeError(
+            f"{name}: found {type(data).__name__} of dtype {array.dtype}; give real numbers "
+            "(NaN in values for what was not observed)."
+        )
+    return array
+
+
+def _stack(name, data, width=None):
+    """Reads an argument as one array [B, N, d or c], padded with 0, and the lengths [B].
+
+    `width` is the length of the last axis where no example tells it.
+    """
+    if isinstance(data, (list, tuple)):
+        return _stack_ragged(name, data, width)
+    array = _numeric(name, data)
+    if array.ndim == 2 and name != "points":
+        array = array[:, :, None]
+    if array.ndim != 3:
+        alternative = "" if name == "points" else " or, for one channel, [B, N]"
+        raise ValueError(
+            f"{name}: found an array of rank {array.ndim} with the shape {list(array.shape)}; "
+            f"give {_form(name)}{alternative}, or a list with one array per example."
+        )
+    _check_not_empty(name, len(array))
+    if array.shape[2] == 0:
+        raise ValueError(
+            f"{name}: found the shape {list(array.shape)}; the last axis must not be empty."
+        )
+    counts = np.full(len(array), array.shape[1])
+    if array.shape[1] == 0:
+        array = np.zeros((len(array), 1, array.shape[2]), array.dtype)
+    return array, counts
+
+
+def _stack_ragged(name, data, width):
+    _check_not_empty(name, len(data))
+    examples = [_example(name, index, example) for index, example in enumerate(data)]
+    # An empty list tells neither the width nor, as it has no dtype of its own, the dtype.
+    told = [index for index, example in enumerate(examples) if example.ndim == 2]
+    if told:
+        width = examples[told[0]].shape[1]
+    elif width is None:
+        what = "the dimension d" if name == "points" else "the number of channels c"
+        raise ValueError(
+            f"{name}: every example is empty and none tells {what}; "
+            f"give empty arrays of the shape {_form(name, example=True).replace('N_i', '0')}."
+        )
+    for index in told:
+        if examples[index].shape[1] != width:
+            raise ValueError(
+                f"{name}: example {index} has the shape {list(examples[index].shape)}, but "
+                f"example {told[0]} has {list(examples[told[0]].shape)}; give the same last axis "
+                "in every example."
+            )
+    counts = np.array([len(example) for example in examples])
+    dtypes = [example.dtype for example in examples if len(example)]
+    dtypes = dtypes or [examples[index].dtype for index in told] or [np.float32]
+    array = np.zeros((len(examples), max(1, counts.max()), width), np.result_type(*dtypes))
+    for index in told:
+        array[index, : counts[index]] = examples[index]
+    return array, counts
+
+
+def _example(name, index, data):
+    """Reads one example as [N_i, d or c], or as [0] where it does not tell d or c."""
+    label = f"{name}: example {index}"
+    example = _numeric(label, data)
+    if example.shape in ((0,), (0, 0)):
+        return example.reshape(0)
+    if example.ndim == 1 and name != "points":
+        example = example[:, None]
+    if example.ndim != 2:
+        alternative = "" if name == "points" else " or, for one channel, [N_i]"
+        raise ValueError(
+            f"{label} has rank {example.ndim} and the shape {list(example.shape)}; "
+            f"give {_form(name, example=True)}{alternative}."
+        )
+    if example.shape[1] == 0:
+        raise ValueError(
+            f"{label} has the shape {list(example.shape)}; the last axis must not be empty."
+        )
+    return example
+
+
+def _full_variance(variance, values, counts):
+    """The argument `variance` as a new array [B, N, c]."""
+    if variance is None:
+        return np.zeros(values.shape)
+    is_list = isinstance(variance, (list, tuple))
+    # A list of numbers is one per channel; any other list holds one array per example.
+    if is_list and variance and all(isinstance(v, numbers.Real) for v in variance):
+        is_list = False
+    if not is_list:
+        array = _numeric("variance", variance)
+        if array.ndim == 0:
+            return np.full(values.shape, array)
+        if array.ndim == 1:
+            if len(array) != values.shape[-1]:
+                raise ValueError(
+                    f"variance: found {len(array)} numbers for {values.shape[-1]} channels; "
+                    "give one per channel, a single number, or the same form as values."
+                )
+            return np.broadcast_to(array, values.shape).copy()
+    array, variance_counts = _stack("variance", variance, width=values.shape[-1])
+    _check_agreement("variance", array, variance_counts, values, counts, other="values")
+    if array.shape[-1] != values.shape[-1]:
+        raise ValueError(
+            f"variance: found {array.shape[-1]} channels, but values has {values.shape[-1]}; "
+            "give one variance per value, one per channel, or a single number."
+        )
+    return array
+
+
+def _check_not_empty(name, num_examples):
+    if num_examples == 0:
+        raise ValueError(f"{name}: found no examples; give at least one.")
+
+
+def _check_agreement(name, array, counts, other_array, other_counts, other="points"):
+    if len(array) != len(other_array):
+        raise ValueError(
+            f"{name}: found {len(array)} examples, but {other} has {len(other_array)}; "
+            "give one entry per example in both."
+        )
+    different = np.flatnonzero(counts != other_counts)
+    if different.size:
+        index = different[0]
+        raise ValueError(
+            f"{name}: example {index} has {counts[index]} points, but {other} has "
+            f"{other_counts[index]} there; give one entry per point in both."
+        )
+
+
+def _check_integer_points(points):
+    large = _first((points > _LARGEST_EXACT_INTEGER) | (points < -_LARGEST_EXACT_INTEGER))
+    if large is not None:
+        raise ValueError(
+            f"points: example {large[0]}, point {large[1]} has the integer coordinate "
+            f"{points[large]}, which float32 rounds; give float64 points, or subtract an origin."
+        )
+
+
+def _check_entries(points, values, variance):
+    """Checks the entries of arrays whose shapes agree, as the contract demands them."""
+
+    def check(name, array, wrong, advice):
+        where = _first(wrong)
+        if where is not None:
+            example, point, channel = where
+            raise ValueError(
+                f"{name}: example {example}, point {point}, channel {channel} is {array[where]}; "
+                f"{advice}"
+            )
+
+    check(
+        "variance",
+        variance,
+        variance < 0,
+        "a variance is not negative. Give 0 for an exact value and inf for one not observed.",
+    )
+    check(
+        "variance",
+        variance,
+        np.isnan(variance),
+        "an observed value needs a variance. Give 0 for an exact value and inf for one not "
+        "observed.",
+    )
+    observed = np.isfinite(variance)
+    check(
+        "values",
+        values,
+        observed & np.isnan(values),
+        "an observed value is finite. Give the variance inf there, or use tfpn.observations, "
+        "which does it.",
+    )
+    check(
+        "values",
+        values,
+        observed & np.isinf(values),
+        "an observed value is finite. Give NaN if it was not observed.",
+    )
+    where = _first(~np.isfinite(points).all(axis=-1))
+    if where is not None:
+        raise ValueError(
+            f"points: example {where[0]}, point {where[1]} has the coordinates "
+            f"{points[where].tolist()}; coordinates are finite. Remove the point, or turn it into "
+            "padding by giving tfpn.observations NaN for all of its values."
+        )
+
+
+def _first(wrong):
+    """Index of the first True, or None."""
+    if not wrong.any():
+        return None
+    return tuple(int(i) for i in np.unravel_index(np.argmax(wrong), wrong.shape))
