@@ -1,0 +1,101 @@
+import numpy as np
+
+from tfpn.contract import observations
+from tfpn.datasets.base import Dataset, Part, check_fraction, check_integer, import_extra
+
+_SIDE = 8
+_CLASSES = 10
+
+
+def digits(keep=40, validation_fraction=0.1, test_fraction=0.2, seed=0):
+    """Handwritten digits of 8 x 8 pixels, each seen at a random subset of its pixels.
+
+    The 1,797 images come with scikit-learn: nothing is downloaded. Each image keeps its own random
+    set of pixels. Points are the pixels' (column, row) / 7 in the unit square, in the order of the
+    rows of the image. Values are the pixels' intensities less their mean, divided by their
+    standard deviation, both taken over the kept pixels of the training part. They are exact
+    (variance 0). The parts are stratified by class.
+
+    Args:
+        keep: How many of the 64 pixels each image keeps, 1 to 64.
+        validation_fraction: The share of all images in the validation part; 0 for no such part.
+        test_fraction: The share of all images in the test part; 0 for no such part.
+        seed: Integer of at least 0 that determines the kept pixels and the parts.
+
+    Returns:
+        A `Dataset`; in each part `.x` has N = `keep`, d = 2, c = 1 in float32 and `.y` is the digit
+        0 to 9 (int64).
+
+    Raises:
+        ImportError: if scikit-learn is not installed.
+        TypeError: if an argument is not a number of the right kind.
+        ValueError: if an argument is out of range, or if a part would be left with fewer than the
+            10 images that a stratified part needs.
+
+    Example:
+        >>> import tfpn
+        >>> data = tfpn.datasets.digits(keep=20)
+        >>> data.train.x["points"].shape, data.train.x["values"].shape
+        ((1258, 20, 2), (1258, 20, 1))
+        >>> len(data.train), len(data.validation), len(data.test)
+        (1258, 180, 359)
+    """
+    check_integer("keep", keep, 1, _SIDE**2)
+    check_fraction("validation_fraction", validation_fraction)
+    check_fraction("test_fraction", test_fraction)
+    check_integer("seed", seed, 0, 2**32 - 1)
+    sklearn_datasets = import_extra("sklearn.datasets", "scikit-learn")
+    images, labels = sklearn_datasets.load_digits(return_X_y=True)
+    parts = _split(labels, validation_fraction, test_fraction, seed)
+
+    # The first `keep` of a random order of each image's pixels, put back in the order of its rows.
+    order = np.random.default_rng(seed).random(images.shape).argsort(axis=1)
+    kept = np.sort(order[:, :keep], axis=1)
+    points = np.stack([kept % _SIDE, kept // _SIDE], axis=-1) / (_SIDE - 1)
+    values = np.take_along_axis(images, kept, axis=1)
+    mean, std = values[parts["train"]].mean(), values[parts["train"]].std()
+    values = (values - mean) / std
+
+    def part(index):
+        if not len(index):
+            return None
+        x = observations(points[index].astype(np.float32), values[index].astype(np.float32))
+        return Part(x, labels[index].astype(np.int64))
+
+    return Dataset(
+        **{name: part(index) for name, index in parts.items()},
+        name="digits",
+        description=(
+            f"scikit-learn's {len(images)} digits of 8 x 8 pixels, a random {keep} of the 64 "
+            f"pixels of each (seed {seed}); points are (column, row) / 7, values are "
+            f"(intensity - {mean:.4f}) / {std:.4f}, exact; stratified parts."
+        ),
+    )
+
+
+def _split(labels, validation_fraction, test_fraction, seed):
+    """Sorted indices of the three stratified parts."""
+    split = import_extra("sklearn.model_selection", "scikit-learn").train_test_split
+    rest = np.arange(len(labels))
+    parts = {"validation": rest[:0], "test": rest[:0]}
+    sizes = {
+        "test": round(test_fraction * len(labels)),
+        "validation": round(validation_fraction * len(labels)),
+    }
+    if len(labels) - sum(sizes.values()) < _CLASSES:
+        raise ValueError(
+            f"validation_fraction and test_fraction: found {validation_fraction} and "
+            f"{test_fraction}, which leave fewer than {_CLASSES} of {len(labels)} images to train "
+            "on; give smaller fractions."
+        )
+    for name, size in sizes.items():
+        if not size:
+            continue
+        if size < _CLASSES:
+            raise ValueError(
+                f"{name}_fraction: found a fraction of {size} images; a stratified part needs at "
+                f"least {_CLASSES} of the {len(labels)}. Give a larger fraction, or 0 for none."
+            )
+        rest, taken = split(rest, test_size=size, stratify=labels[rest], random_state=seed)
+        parts[name] = np.sort(taken)
+    return {"train": np.sort(rest), **parts}

@@ -1,0 +1,127 @@
+"""The form of a data set, and the checks that the data sets share."""
+
+import dataclasses
+import importlib
+import numbers
+
+import numpy as np
+
+from tfpn.contract import check_observations
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Part:
+    """One part of a data set: examples and what they are labelled with.
+
+    Args:
+        x: Observations, a dict of NumPy arrays "points" [B, N, d], "values" [B, N, c] and
+            "variance" [B, N, c].
+        y: Labels, an integer array [B].
+
+    `len(part)` is the number of examples B.
+
+    Raises:
+        TypeError, ValueError: if `x` are not observations (`tfpn.contract.check_observations`), or
+            if `y` is not an integer array with one entry per example.
+
+    Example:
+        >>> import tfpn
+        >>> x = tfpn.observations(points=[[[0.0], [1.0]]], values=[[3.0, 4.0]])
+        >>> part = tfpn.datasets.Part(x, np.array([7]))
+        >>> part
+        Part(1 examples, N = 2, d = 1, c = 1)
+        >>> len(part)
+        1
+    """
+
+    x: dict
+    y: np.ndarray
+
+    def __post_init__(self):
+        num_examples = len(check_observations(self.x)["points"])
+        y = np.asarray(self.y)
+        if y.dtype.kind not in "iu":
+            raise TypeError(f"y: found the dtype {y.dtype}; give integer labels.")
+        if y.shape != (num_examples,):
+            raise ValueError(
+                f"y: found the shape {list(y.shape)}; give one label for each of the "
+                f"{num_examples} examples of x, [{num_examples}]."
+            )
+
+    def __len__(self):
+        return len(self.y)
+
+    def __repr__(self):
+        _, n, d = self.x["points"].shape
+        return f"Part({len(self)} examples, N = {n}, d = {d}, c = {self.x['values'].shape[-1]})"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Dataset:
+    """A data set with its parts, ready for `model.fit(data.train.x, data.train.y)`.
+
+    Args:
+        train: The `Part` to train on.
+        validation: The `Part` to choose by, or None if there is none.
+        test: The `Part` to report on, or None if there is none.
+        name: Short name.
+        description: How the data set was made.
+
+    Example:
+        >>> import tfpn
+        >>> data = tfpn.datasets.digits(keep=20)
+        >>> data
+        Dataset('digits', train=Part(1258 examples, N = 20, d = 2, c = 1), \
+validation=Part(180 examples, N = 20, d = 2, c = 1), test=Part(359 examples, N = 20, d = 2, c = 1))
+    """
+
+    train: Part
+    validation: Part | None
+    test: Part | None
+    name: str
+    description: str
+
+    def __repr__(self):
+        return (
+            f"Dataset({self.name!r}, train={self.train}, validation={self.validation}, "
+            f"test={self.test})"
+        )
+
+
+def import_extra(module, distribution):
+    """Imports a module that comes with the extra `datasets`."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"This data set needs {distribution} ({error}). "
+            "Install it with: pip install 'tfpn[datasets]'"
+        ) from error
+
+
+def check_integer(name, value, low, high=None):
+    """Checks that an argument is an integer in [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name}: found {value!r}; give an integer.")
+    if value < low or (high is not None and value > high):
+        bounds = f"of at least {low}" if high is None else f"from {low} to {high}"
+        raise ValueError(f"{name}: found {value}; give an integer {bounds}.")
+
+
+def check_fraction(name, value):
+    """Checks that an argument is a number in [0, 1)."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name}: found {value!r}; give a number.")
+    if not 0 <= value < 1:
+        raise ValueError(
+            f"{name}: found {value}; give a fraction of at least 0 (none) and below 1."
+        )
+
+
+def pad(x, num_points):
+    """Pads observations at the end of their points to the length `num_points`."""
+    missing = ((0, 0), (0, num_points - x["points"].shape[1]), (0, 0))
+    return {
+        key: np.pad(array, missing, constant_values=np.inf if key == "variance" else 0)
+        for key, array in x.items()
+    }
