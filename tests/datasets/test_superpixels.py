@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import sys
 
@@ -65,6 +66,21 @@ def test_against_reference(mnist_folder, mnist_arrays, arguments):
             np.testing.assert_array_equal(x["values"][index, found:], 0)
     # With the defaults slic does return too many for some, so that lowering is tested.
     assert lowered > 0 or arguments
+
+
+def test_n_segments_is_lowered_one_by_one(monkeypatch, mnist_arrays):
+    slic, tried = skimage.segmentation.slic, []
+
+    def record(image, n_segments, **arguments):
+        labels = slic(image, n_segments=n_segments, **arguments)
+        tried.append((n_segments, labels.max() + 1))
+        return labels
+
+    monkeypatch.setattr(skimage.segmentation, "slic", record)
+    found = _superpixels._segment(mnist_arrays["x_train"][0], 75, 0.25)
+    wishes, counts = zip(*tried, strict=True)
+    assert len(wishes) > 2 and wishes == tuple(range(75, 75 - len(wishes), -1))
+    assert min(counts[:-1]) > 75 and counts[-1] == len(found) <= 75
 
 
 def test_blank_image_and_one_segment(mnist_arrays):
@@ -157,6 +173,20 @@ def test_interrupted_writing_leaves_nothing(monkeypatch, mnist_folder):
             build(mnist_folder, limit=2)
     assert not list((mnist_folder / "cache").iterdir())
     build(mnist_folder, limit=2)
+
+
+def test_cache_appears_complete(monkeypatch, mnist_folder):
+    replace, replaced = os.replace, []
+
+    def record(source, target):
+        assert not target.exists()
+        with np.load(source, allow_pickle=False) as file:
+            replaced.append(sorted(file))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", record)
+    build(mnist_folder, limit=2)
+    assert replaced == [["key", "x_test", "x_train"]]
 
 
 def truncate(path):
