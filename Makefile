@@ -1,0 +1,33 @@
+# make train: set up a virtual environment and train the reference model on the digits.
+# make test:  set up the same environment for development, check the style, run the tests.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INPUTS := setup.cfg pyproject.toml tfpn/_version.py
+
+.PHONY: train test clean
+
+train: $(VENV)/.installed-run
+	$(BIN)/tfpn train digits --output runs/digits --overwrite
+
+test: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest
+
+$(BIN)/python:
+	$(PYTHON) -c "import sys; sys.version_info >= (3, 11) or sys.exit('tfpn needs Python 3.11 or later; set PYTHON=')"
+	$(PYTHON) -m venv $(VENV)
+
+# The installation is editable, so changed code needs no new one; changed requirements do.
+$(VENV)/.installed-run: $(INPUTS) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e '.[datasets,plots]'
+	touch $@
+
+$(VENV)/.installed-test: $(INPUTS) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e '.[test]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

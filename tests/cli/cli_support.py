@@ -1,0 +1,26 @@
+"""Runs the command inside the test process."""
+
+import contextlib
+import io
+import types
+
+from tfpn.cli import main
+
+EPOCHS = 4
+# Small enough for seconds a run, long enough epochs to be killed in the middle of one.
+SMALL = [
+    "digits",
+    *("--epochs", str(EPOCHS), "--channels", "6", "--batch-size", "32"),
+    *("--set", "model.num_blocks=2", "--set", "model.num_basis=3", "--set", "data.keep=16"),
+]
+
+
+def command(*arguments):
+    """Runs the command in this process; gives status, standard output and standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            status = main([str(argument) for argument in arguments])
+        except SystemExit as stop:  # argparse
+            status = stop.code
+    return types.SimpleNamespace(status=status, out=out.getvalue(), err=err.getvalue())

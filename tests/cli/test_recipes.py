@@ -1,0 +1,130 @@
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from cli_support import command
+
+from tfpn import recipes
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", ["digits", "superpixel-mnist"])
+def test_shipped_recipes_resolve_and_survive_writing(name, tmp_path):
+    recipe = recipes.resolve(recipes.load(name))
+    assert recipe.name == name
+    path = tmp_path / "copy.toml"
+    path.write_text(recipes.dumps(recipe))
+    assert recipes.differences(recipe, recipes.resolve(recipes.load(path))) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["no-such"], ["no-such", "digits", "superpixel-mnist"]),
+        (["digit"], ["did you mean 'digits'?"]),
+        (["missing.toml"], ["missing.toml", "No such file"]),
+        (["--set", "training.epoch=3"], ["--set training.epoch=3", "did you mean 'epochs'?"]),
+        (["--set", "model.chanels=3"], ["[model]", "'chanels'", "did you mean 'channels'?"]),
+        (["--set", "trainin.epochs=3"], ["'trainin'", "did you mean 'training'?"]),
+        (["--set", "epochs=3"], ["--set epochs=3", "section.key=value"]),
+        (["--epochs", "many"], ["--epochs many", "training.epochs", "'many' (str)", "int"]),
+        (["--epochs", "0"], ["training.epochs", "found 0", "at least 1"]),
+        (["--batch-size", "true"], ["training.batch_size", "True (bool)"]),
+        (["--learning-rate", "-1"], ["training.learning_rate", "positive"]),
+        (["--set", "training.schedule=step"], ["'step'", "cosine, constant"]),
+        (["--set", "data.name=digit"], ["data.name", "did you mean 'digits'?"]),
+        (["--set", "model.name=PNCN"], ["model.name", "did you mean 'PNCNN'?"]),
+        (["--set", "model.uncertainty=wrong"], ["[model] PNCNN", "uncertainty", "wrong"]),
+        (["--data-dir", "somewhere"], ["--data-dir somewhere", "data_dir", "[data]"]),
+    ],
+    ids=lambda value: " ".join(value) if value and value[0].startswith("-") else None,
+)
+def test_wrong_request_is_one_clear_line(arguments, said, tmp_path):
+    outcome = command("train", *arguments, "--output", tmp_path / "run")
+    assert outcome.status == 2
+    assert outcome.out == "" and not (tmp_path / "run").exists()
+    message = outcome.err.splitlines()[-1]
+    assert message.startswith("tfpn train: error: ") and "Traceback" not in outcome.err
+    for text in said:
+        assert text in message
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name = ", "is not TOML"),
+        ("[data]\n", "set name"),
+        ('name = "x"\n[traning]\n', "did you mean 'training'?"),
+        ('name = "x"\ntraining = 3\n', "write a section [training]"),
+        ('name = "x"\n[training]\n[model]\n', "data.name"),
+    ],
+)
+def test_wrong_file_is_named(text, said, tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text(text)
+    outcome = command("train", path, "--output", tmp_path / "run")
+    assert outcome.status == 2
+    assert str(path) in outcome.err and said in outcome.err
+
+
+def test_missing_data_file_is_one_clear_line(tmp_path):
+    outcome = command(
+        *("train", "superpixel-mnist", "--data-dir", tmp_path / "nowhere"),
+        *("--output", tmp_path / "run"),
+    )
+    assert outcome.status == 2
+    message = outcome.err.splitlines()[-1]
+    assert "superpixel_mnist" in message and str(tmp_path / "nowhere") in message
+    assert "Traceback" not in outcome.err and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3", 3),
+        ("3e-3", 3e-3),
+        ("true", True),
+        ("plain", "plain"),
+        ('"3"', "3"),
+        ("[1, 2]", [1, 2]),
+    ],
+)
+def test_override_values_are_toml_or_bare_strings(text, value):
+    recipe = recipes.load("digits")
+    recipes.override(recipe, f"model.channels={text}")
+    found = recipe.sections["model"]["channels"]
+    assert found == value and type(found) is type(value)
+
+
+def test_wheel_carries_the_recipes(tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("tfpn", "equivariance", "models"):
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignore)
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    build = [sys.executable, "-m", "pip", "wheel", source, "--no-deps", "--no-build-isolation"]
+    subprocess.run([*build, "--wheel-dir", tmp_path], check=True, capture_output=True, timeout=120)
+    (wheel,) = tmp_path.glob("*.whl")
+    installed = tmp_path / "installed"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(installed)
+    shipped = {path.parent.name for path in (ROOT / "models").glob("*/recipe.toml")}
+    code = "from tfpn import recipes; print(recipes.models_folder(), *recipes.names())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    folder, *names = done.stdout.split()
+    assert folder == str(installed / "tfpn" / "_models")
+    assert set(names) == shipped

@@ -1,0 +1,184 @@
+import csv
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import keras
+import numpy as np
+import pytest
+from cli_support import EPOCHS, SMALL, command
+
+from tfpn import recipes, training
+
+PNG = b"\x89PNG\r\n\x1a\n"
+# The resumed run does the same operations on the same numbers; only the order in which threads
+# add up may differ, which grows over the remaining epochs.
+RESUME_TOLERANCE = 1e-4
+
+
+def rows(folder):
+    with open(folder / "log.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_run_folder_is_complete(trained):
+    names = {path.name for path in trained.folder.iterdir()}
+    assert names == {
+        *("recipe.toml", "log.csv", "model.keras", "result.json", "backup"),
+        *("curves.png", "feature_maps.png"),
+    }
+    for picture in ("curves.png", "feature_maps.png"):
+        assert (trained.folder / picture).read_bytes().startswith(PNG)
+    assert [int(row["epoch"]) for row in rows(trained.folder)] == list(range(EPOCHS))
+
+
+def test_result_line(trained):
+    result = trained.result
+    assert result == json.loads((trained.folder / "result.json").read_text())
+    assert result["recipe"] == "digits" and result["run"] == str(trained.folder)
+    assert result["epochs"] == EPOCHS and result["seed"] == 0
+    assert result["test_error"] == pytest.approx(1 - result["test_accuracy"])
+    assert result["test_accuracy"] > 0.5, "ten classes: this small model has learned something"
+    assert 0 < result["test_nll"] < np.log(10)
+    assert result["parameters"] > 0 and result["seconds"] > 0
+    assert "GPUs found: " in trained.outcome.err
+
+
+def test_loss_falls(trained):
+    losses = [float(row["loss"]) for row in rows(trained.folder)]
+    assert losses[-1] < 0.8 * losses[0]
+
+
+def test_resolved_recipe_holds_overrides_and_defaults(trained):
+    saved = recipes.load(trained.folder / "recipe.toml").sections
+    assert saved["data"]["keep"] == 16 and saved["data"]["test_fraction"] == 0.2
+    assert saved["model"]["channels"] == 6 and "uncertainty" in saved["model"]
+    assert saved["training"] == {
+        **{"epochs": EPOCHS, "batch_size": 32, "learning_rate": 3e-3},
+        **{"schedule": "cosine", "seed": 0},
+    }
+
+
+@pytest.fixture(scope="session")
+def killed(tmp_path_factory):
+    """The folder of the same run, killed with SIGKILL in the middle of its third epoch."""
+    folder = tmp_path_factory.mktemp("killed") / "run"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tfpn.cli", "train", *SMALL, "--output", folder],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 120
+    while not list((folder / "backup").glob("epoch-00002*")):
+        assert process.poll() is None, process.stderr.read().decode()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert process.returncode == -signal.SIGKILL
+    process.stderr.close()
+    return folder
+
+
+def test_killed_run_resumes_to_the_same_result(trained, killed, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(killed, folder)
+    # What a kill between the log's row and the backup leaves, and a kill inside the row.
+    with open(folder / "log.csv", "a") as log:
+        log.write(f"{EPOCHS - 1}{',0.5' * (len(rows(folder)[0]) - 1)}\n{EPOCHS},0.")
+    outcome = command("train", *SMALL, "--output", folder, "--resume")
+    assert outcome.status == 0, outcome.err
+
+    expected, found = rows(trained.folder), rows(folder)
+    assert [int(row["epoch"]) for row in found] == list(range(EPOCHS))
+    for key in ("loss", "val_loss"):
+        np.testing.assert_allclose(
+            [float(row[key]) for row in found],
+            [float(row[key]) for row in expected],
+            rtol=RESUME_TOLERANCE,
+        )
+    result = json.loads(outcome.out.splitlines()[-1])
+    assert result["test_nll"] == pytest.approx(trained.result["test_nll"], rel=RESUME_TOLERANCE)
+    models = [keras.models.load_model(run / "model.keras") for run in (trained.folder, folder)]
+    whole, resumed = ([float(v.numpy()) for v in _steps(model)] for model in models)
+    assert whole == resumed and whole[0] == EPOCHS * len(_batches(models[0]))
+
+
+def _steps(model):
+    return [model.optimizer.iterations]
+
+
+def _batches(model):
+    from tfpn import datasets
+
+    train = datasets.digits(keep=16).train
+    return training.ShuffledBatches(train.x, train.y, 32, seed=0)
+
+
+def test_resume_without_recipe_takes_the_runs_own(trained):
+    outcome = command("train", "--resume", "--output", trained.folder)
+    assert outcome.status == 0, outcome.err
+    again = json.loads(outcome.out.splitlines()[-1])
+    assert again["test_nll"] == pytest.approx(trained.result["test_nll"], rel=1e-6)
+    assert again["seconds"] == trained.result["seconds"]
+
+
+def test_resume_refuses_a_changed_recipe(trained):
+    outcome = command("train", *SMALL, "--seed", "7", "--output", trained.folder, "--resume")
+    assert outcome.status == 2
+    assert "training.seed was 0, is 7" in outcome.err and "--overwrite" in outcome.err
+
+
+def test_existing_run_is_not_touched(trained):
+    before = (trained.folder / "log.csv").read_bytes()
+    outcome = command("train", *SMALL, "--output", trained.folder)
+    assert outcome.status == 2
+    assert "--resume" in outcome.err and "--overwrite" in outcome.err
+    assert (trained.folder / "log.csv").read_bytes() == before
+
+
+def test_foreign_folder_is_never_used(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    outcome = command("train", *SMALL, "--output", tmp_path, "--overwrite")
+    assert outcome.status == 2 and "holds no run" in outcome.err
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_overwrite_starts_anew(killed, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(killed, folder)
+    outcome = command("train", *SMALL, "--epochs", "1", "--output", folder, "--overwrite")
+    assert outcome.status == 0, outcome.err
+    assert [row["epoch"] for row in rows(folder)] == ["0"]
+    assert [path.name for path in (folder / "backup").iterdir()] == ["epoch-00001.weights.h5"]
+
+
+def test_diverging_training_is_an_error(tmp_path):
+    folder = tmp_path / "run"
+    outcome = command(
+        *("train", *SMALL, "--learning-rate", "1e38", "--set", "training.schedule=constant"),
+        *("--output", folder),
+    )
+    assert outcome.status == 1
+    assert "the loss became" in outcome.err and "learning_rate" in outcome.err
+    assert not (folder / "model.keras").exists()
+    assert not list((folder / "backup").glob("*")), "broken weights must not become a backup"
+
+
+def test_order_depends_on_seed_and_epoch_only():
+    labels = np.arange(20)
+
+    def order(seed, epochs):
+        batches = training.ShuffledBatches({"values": labels}, labels, 6, seed)
+        for epoch in epochs:
+            batches.set_epoch(epoch)
+        return [int(label) for batch in range(len(batches)) for label in batches[batch][1]]
+
+    assert order(0, [5]) == order(0, [0, 1, 2, 5])
+    assert sorted(order(0, [5])) == list(labels)
+    assert order(0, [5]) != order(0, [6]) and order(0, [5]) != order(1, [5])

@@ -1,0 +1,174 @@
+"""The command line's grammar. Nothing here imports TensorFlow."""
+
+import argparse
+
+from tfpn._version import __version__
+
+# Short flags of `train` and the recipe's values that they set.
+SHORT_FLAGS = {
+    "epochs": ("training.epochs", "N", "epochs to train"),
+    "batch_size": ("training.batch_size", "N", "examples a batch"),
+    "learning_rate": ("training.learning_rate", "RATE", "Adam's (initial) learning rate"),
+    "channels": ("model.channels", "N", "channels of each block"),
+    "seed": ("training.seed", "N", "seed of the initial weights and of the shuffling"),
+}
+
+_TRAIN = """\
+Train the model of a recipe and write a run folder: the resolved recipe, the
+log of every epoch, the model, a backup of the last epoch, and two pictures.
+The last line on standard output is the result as one line of JSON.
+"""
+
+_TRAIN_EXAMPLES = """\
+examples:
+  tfpn train digits
+  tfpn train superpixel-mnist --data-dir data --output runs/first
+  tfpn train digits --epochs 3 --set model.num_blocks=2 --set training.schedule=constant
+  tfpn train --resume --output runs/first
+
+exit status: 0 trained, 1 the loss became NaN, 2 the request cannot be carried out
+"""
+
+
+def parser():
+    """Builds the argument parser of the command ``tfpn``."""
+    root = argparse.ArgumentParser(
+        prog="tfpn",
+        description="Train and use networks whose feature maps are Gaussian processes.",
+    )
+    root.add_argument("--version", action="version", version=f"tfpn {__version__}")
+    commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_train(commands)
+    _add_evaluate(commands)
+    _add_predict(commands)
+    _add_figures(commands)
+    return root
+
+
+def _add_train(commands):
+    train = commands.add_parser(
+        "train",
+        help="train the model of a recipe",
+        description=_TRAIN,
+        epilog=_TRAIN_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    train.add_argument(
+        "recipe",
+        nargs="?",
+        metavar="RECIPE",
+        help="a recipe's name (digits, superpixel-mnist) or the path of a recipe.toml; "
+        "digits by default, and with --resume the run's own recipe",
+    )
+    train.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="assignments",
+        metavar="SECTION.KEY=VALUE",
+        help="set any value of the recipe; may be repeated",
+    )
+    for flag, (target, metavar, text) in SHORT_FLAGS.items():
+        train.add_argument(
+            f"--{flag.replace('_', '-')}", metavar=metavar, help=f"{text} (sets {target})"
+        )
+    _add_data_dir(train)
+    train.add_argument(
+        "--output", metavar="FOLDER", help="the run folder (default: runs/ and the recipe's name)"
+    )
+    existing = train.add_mutually_exclusive_group()
+    existing.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on after the last finished epoch of the run in the folder",
+    )
+    existing.add_argument("--overwrite", action="store_true", help="replace the run in the folder")
+
+
+def _add_evaluate(commands):
+    evaluate = commands.add_parser(
+        "evaluate",
+        help="measure a trained model on its recipe's data",
+        description="Measure a trained model on its recipe's data and print accuracy, error and "
+        "negative log likelihood (nats) as one line of JSON.",
+    )
+    _add_run(evaluate)
+    evaluate.add_argument(
+        "--split",
+        choices=("test", "validation"),
+        default="test",
+        help="the part of the data to measure on (default: %(default)s)",
+    )
+    _add_data_dir(evaluate)
+
+
+def _add_predict(commands):
+    predict = commands.add_parser(
+        "predict",
+        help="classify your own observations",
+        description="Classify the observations of an .npz file. It holds the arrays points "
+        "[examples, points, dimensions] and values [examples, points, channels], NaN where "
+        "nothing was measured, and optionally variance (the measurements' noise, the shape of "
+        "values). Pickled arrays are refused.",
+    )
+    _add_run(predict)
+    predict.add_argument("file", metavar="FILE.npz", help="the observations")
+    predict.add_argument(
+        "--output",
+        metavar="OUT",
+        help="where to write: .npz (arrays predicted and probabilities) or .csv; "
+        "CSV on standard output by default",
+    )
+
+
+def _add_figures(commands):
+    figures = commands.add_parser(
+        "figures",
+        help="draw the feature maps and the learning curves of a run",
+        description="Draw, for a few test examples, the mean and the standard deviation of each "
+        "block's feature maps, and the learning curves if the run has a log.",
+    )
+    _add_run(figures)
+    figures.add_argument(
+        "--examples", type=int, default=4, metavar="N", help="rows to draw (default: %(default)s)"
+    )
+    shown = figures.add_mutually_exclusive_group()
+    shown.add_argument(
+        "--channels",
+        type=int,
+        choices=(1, 3),
+        metavar="N",
+        help="draw the first three channels as red, green and blue (3), or the first alone (1); "
+        "3 by default where the blocks have as many",
+    )
+    shown.add_argument("--channel", type=int, metavar="INDEX", help="draw this channel alone")
+    figures.add_argument(
+        "--resolution",
+        type=int,
+        default=64,
+        metavar="N",
+        help="grid points along each axis (default: %(default)s)",
+    )
+    figures.add_argument(
+        "--output",
+        metavar="FILE.png",
+        help="the picture of the feature maps (default: feature_maps.png in the run folder)",
+    )
+    _add_data_dir(figures)
+
+
+def _add_run(command):
+    command.add_argument(
+        "run",
+        metavar="RUN",
+        help="a run folder, a .keras file with its recipe.toml next to it, or the name of a "
+        "reference model",
+    )
+
+
+def _add_data_dir(command):
+    command.add_argument(
+        "--data-dir",
+        metavar="FOLDER",
+        help="where the data files are, for data sets that read files (sets data.data_dir)",
+    )
