@@ -1,0 +1,5 @@
+"""TensorFlow Probability distributions of rectified variables and GP features."""
+
+from tfpn.distributions.rectified_normal import RectifiedNormal
+
+__all__ = ["RectifiedNormal"]

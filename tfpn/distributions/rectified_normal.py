@@ -1,0 +1,117 @@
+"""The law of ``max(f, 0)`` for a normal variable f."""
+
+import tensorflow as tf
+from tensorflow_probability.python.distributions import distribution, normal
+from tensorflow_probability.python.internal import (
+    dtype_util,
+    parameter_properties,
+    reparameterization,
+    tensor_util,
+)
+
+from tfpn.math.rectified import rectified_moments
+
+
+class RectifiedNormal(distribution.Distribution):
+    """``relu(f)`` with ``f ~ N(loc, scale^2)``: an atom at 0 and a normal density above it.
+
+    Mean and variance are `tfpn.math.rectified_moments` (eq. rectified_moments_mu), accurate far
+    into the tail. `log_prob` and `prob` are with respect to Lebesgue measure plus a unit atom at 0:
+    at 0 they give the atom's mass ``Phi(-loc / scale)``, above it the density.
+
+    Args:
+        loc: mean of the underlying normal, float tensor.
+        scale: its standard deviation, > 0; or
+        variance: its variance, >= 0. Exactly one of the two. From the variance 0 the gradients of
+            mean and variance are finite, through a square root they would not be.
+
+    Raises:
+        ValueError: if not exactly one of ``scale`` and ``variance`` is given.
+
+    Example:
+
+    >>> import tfpn
+    >>> rectified = tfpn.distributions.RectifiedNormal(loc=0.0, scale=1.0)
+    >>> round(float(rectified.mean()), 4), float(rectified.cdf(0.0))
+    (0.3989, 0.5)
+    """
+
+    def __init__(
+        self,
+        loc,
+        scale=None,
+        variance=None,
+        validate_args=False,
+        allow_nan_stats=True,
+        name="RectifiedNormal",
+    ):
+        parameters = dict(locals())
+        if (scale is None) == (variance is None):
+            raise ValueError("give exactly one of scale and variance.")
+        with tf.name_scope(name) as name:
+            dtype = dtype_util.common_dtype([loc, scale, variance], dtype_hint=tf.float32)
+            self._loc = tensor_util.convert_nonref_to_tensor(loc, dtype=dtype, name="loc")
+            self._scale = tensor_util.convert_nonref_to_tensor(scale, dtype=dtype, name="scale")
+            self._given_variance = tensor_util.convert_nonref_to_tensor(
+                variance, dtype=dtype, name="variance"
+            )
+            super().__init__(
+                dtype=dtype,
+                reparameterization_type=reparameterization.FULLY_REPARAMETERIZED,
+                validate_args=validate_args,
+                allow_nan_stats=allow_nan_stats,
+                parameters=parameters,
+                name=name,
+            )
+
+    @classmethod
+    def _parameter_properties(cls, dtype, num_classes=None):
+        return {
+            "loc": parameter_properties.ParameterProperties(),
+            "scale": parameter_properties.ParameterProperties(is_preferred=False),
+            "variance": parameter_properties.ParameterProperties(is_preferred=False),
+        }
+
+    @property
+    def loc(self):
+        """Mean of the underlying normal."""
+        return self._loc
+
+    @property
+    def scale(self):
+        """Standard deviation of the underlying normal."""
+        return tf.sqrt(self._given_variance) if self._scale is None else self._scale
+
+    def normal(self):
+        """The underlying normal distribution."""
+        return normal.Normal(self.loc, self.scale)
+
+    def mean_and_variance(self):
+        """Both at the cost of one."""
+        variance = tf.square(self._scale) if self._given_variance is None else self._given_variance
+        loc = tf.broadcast_to(self.loc, self.batch_shape_tensor())
+        return rectified_moments(loc, tf.broadcast_to(variance, tf.shape(loc)))
+
+    def _mean(self):
+        return self.mean_and_variance()[0]
+
+    def _variance(self):
+        return self.mean_and_variance()[1]
+
+    def _event_shape(self):
+        return tf.TensorShape([])
+
+    def _event_shape_tensor(self):
+        return tf.constant([], dtype=tf.int32)
+
+    def _sample_n(self, n, seed=None):
+        return tf.nn.relu(self.normal().sample(n, seed=seed))
+
+    def _log_prob(self, value):
+        base = self.normal()
+        above = base.log_prob(tf.where(value > 0.0, value, 1.0))
+        below = tf.constant(-float("inf"), self.dtype)
+        return tf.where(value > 0.0, above, tf.where(value < 0.0, below, base.log_cdf(0.0)))
+
+    def _cdf(self, value):
+        return tf.where(value < 0.0, tf.zeros([], self.dtype), self.normal().cdf(value))

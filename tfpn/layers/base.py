@@ -1,0 +1,204 @@
+"""What all layers on Gaussian process feature maps share."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfpn.contract import KEYS
+from tfpn.math.conditioning import NOISE, TRAINS
+
+if keras.backend.backend() != "tensorflow":
+    raise ImportError(
+        f"tfpn needs Keras's TensorFlow backend, found {keras.backend.backend()!r}: set the "
+        "environment variable KERAS_BACKEND=tensorflow before keras is first imported."
+    )
+
+
+class GPLayer(keras.layers.Layer):
+    """A layer from observations to observations.
+
+    Inputs and outputs are dicts of ``points`` [B, N, d], ``values`` [B, N, c] and ``variance``
+    [B, N, c] (see `tfpn.observations`). The algebra runs in float64 under a float64 policy and in
+    float32 under every other one, as there are no half-precision factorisations; that is also the
+    outputs' dtype.
+    """
+
+    def __init__(self, **kwargs):
+        # Keras would cast float32 points to half precision under a mixed policy.
+        super().__init__(autocast=False, **kwargs)
+
+    @property
+    def algebra_dtype(self):
+        """Dtype of the layer's computations and outputs, "float32" or "float64"."""
+        return "float64" if self.compute_dtype == "float64" else "float32"
+
+    def _cast(self, tensor):
+        return tf.cast(tf.convert_to_tensor(tensor), self.algebra_dtype)
+
+    def _unpack(self, observations):
+        """points, values and variance in the algebra's dtype."""
+        return tuple(self._cast(observations[key]) for key in KEYS)
+
+    def _check_shapes(self, shapes):
+        """Raises unless ``shapes`` is a dict of the contract's three shapes; returns d and c."""
+        if not isinstance(shapes, dict) or set(shapes) != set(KEYS):
+            found = sorted(shapes) if isinstance(shapes, dict) else type(shapes).__name__
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r} takes a dict with the keys "
+                f"{', '.join(KEYS)} (see tfpn.observations), found {found}."
+            )
+        for key in KEYS:
+            if len(shapes[key]) != 3 or shapes[key][-1] is None:
+                raise ValueError(
+                    f"{type(self).__name__} {self.name!r}: {key} has shape {tuple(shapes[key])}; "
+                    "expected three axes [B, N, channels or dimensions], the last of known size."
+                )
+        if tuple(shapes["values"]) != tuple(shapes["variance"]):
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r}: values {tuple(shapes['values'])} and "
+                f"variance {tuple(shapes['variance'])} must have the same shape."
+            )
+        sizes = {shapes[key][1] for key in KEYS} - {None}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r}: points {tuple(shapes['points'])} and "
+                f"values {tuple(shapes['values'])} disagree on the number of points."
+            )
+        return shapes["points"][-1], shapes["values"][-1]
+
+    def _output(self, points, values, variance, observed):
+        """The contract's dict: value 0 and variance +inf where nothing is observed.
+
+        NaN never leaves quietly: outside XLA-compiled functions it raises an error with the
+        layer's name.
+        """
+        message = f"{type(self).__name__} {self.name!r} computed a {{}} that is not finite"
+        values = tf.debugging.check_numerics(
+            tf.where(observed, values, 0.0), message.format("mean")
+        )
+        variance = tf.where(
+            observed, tf.debugging.check_numerics(variance, message.format("variance")), np.inf
+        )
+        return {"points": points, "values": values, "variance": variance}
+
+    def _spec(self, points, *value_shape):
+        spec = keras.KerasTensor
+        return {
+            "points": spec(points.shape, dtype=self.algebra_dtype),
+            "values": spec(value_shape, dtype=self.algebra_dtype),
+            "variance": spec(value_shape, dtype=self.algebra_dtype),
+        }
+
+
+class GPPosteriorLayer(GPLayer):
+    """A layer that conditions a GP prior of its own on the observations.
+
+    Owns the prior's signal standard deviation and length scale (as logarithms), optionally a
+    learnable observation noise, and reports the negative log marginal likelihood: its mean over
+    observed entries, times ``marginal_likelihood_weight``, by ``add_loss``, and without the weight
+    as the metric ``<layer name>_nll``.
+    """
+
+    def __init__(
+        self,
+        *,
+        length_scale,
+        signal_std,
+        observation_noise,
+        noise,
+        marginal_likelihood_weight,
+        marginal_likelihood_trains,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.length_scale = check_positive("length_scale", length_scale)
+        self.signal_std = check_positive("signal_std", signal_std)
+        if observation_noise is not None:
+            observation_noise = check_positive("observation_noise", observation_noise)
+        self.observation_noise = observation_noise
+        self.noise = check_choice("noise", noise, NOISE)
+        self.marginal_likelihood_weight = float(marginal_likelihood_weight)
+        if not self.marginal_likelihood_weight >= 0.0:
+            raise ValueError(
+                f"marginal_likelihood_weight must be >= 0, found {marginal_likelihood_weight!r}."
+            )
+        self.marginal_likelihood_trains = check_choice(
+            "marginal_likelihood_trains", marginal_likelihood_trains, TRAINS
+        )
+        self.nll_tracker = None
+        if self.marginal_likelihood_weight:
+            self.nll_tracker = keras.metrics.Mean(name=f"{self.name}_nll", dtype="float32")
+
+    def _build_prior(self, in_channels):
+        def log_weight(name, value, shape=()):
+            return self.add_weight(
+                name=name, shape=shape, initializer=keras.initializers.Constant(np.log(value))
+            )
+
+        self.log_signal_std = log_weight("log_signal_std", self.signal_std)
+        self.log_length_scale = log_weight("log_length_scale", self.length_scale)
+        self.log_observation_noise = None
+        if self.observation_noise is not None:
+            shape = (in_channels,) if self.noise == "channel" else ()
+            self.log_observation_noise = log_weight(
+                "log_observation_noise", self.observation_noise, shape
+            )
+
+    def _prior(self):
+        """Keyword arguments of the mathematical functions."""
+        return {
+            "signal_std": tf.exp(self._cast(self.log_signal_std)),
+            "length_scale": tf.exp(self._cast(self.log_length_scale)),
+            "noise": self.noise,
+            "observation_noise": 0.0
+            if self.log_observation_noise is None
+            else tf.exp(2.0 * self._cast(self.log_observation_noise)),
+            "marginal_likelihood_trains": self.marginal_likelihood_trains,
+        }
+
+    def _add_marginal_likelihood(self, nll, variance):
+        if self.nll_tracker is None:
+            return
+        if self.noise == "shared":  # all channels are observed together
+            count = tf.math.is_finite(variance[..., 0])
+            per_entry = variance.shape[-1]
+        else:
+            count = tf.math.is_finite(variance)
+            per_entry = 1
+        entries = per_entry * tf.reduce_sum(tf.cast(count, nll.dtype))
+        mean = tf.reduce_sum(nll) / tf.maximum(entries, 1.0)
+        self.add_loss(self.marginal_likelihood_weight * mean)
+        self.nll_tracker.update_state(mean)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "length_scale": self.length_scale,
+            "signal_std": self.signal_std,
+            "observation_noise": self.observation_noise,
+            "noise": self.noise,
+            "marginal_likelihood_weight": self.marginal_likelihood_weight,
+            "marginal_likelihood_trains": self.marginal_likelihood_trains,
+        }
+
+
+def check_positive(name, value):
+    """``value`` as a float; raises ValueError unless it is finite and positive."""
+    number = float(value)
+    if not (np.isfinite(number) and number > 0.0):
+        raise ValueError(f"{name} must be positive and finite, found {value!r}.")
+    return number
+
+
+def check_choice(name, value, choices):
+    """``value``; raises ValueError unless it is one of ``choices``."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {choices}, found {value!r}.")
+    return value
+
+
+def check_count(name, value):
+    """``value`` as an int; raises ValueError unless it is a positive whole number."""
+    if isinstance(value, bool) or int(value) != value or value < 1:
+        raise ValueError(f"{name} must be a positive whole number, found {value!r}.")
+    return int(value)

@@ -1,0 +1,90 @@
+"""Normalisation of GP feature maps, channel by channel."""
+
+import keras
+import tensorflow as tf
+
+from tfpn.layers.base import GPLayer, check_positive
+
+
+@keras.saving.register_keras_serializable(package="tfpn")
+class GPNormalization(GPLayer):
+    """Affine map per channel that gives a GP feature map zero mean and unit spread.
+
+    ``values' = gamma (values - m) / q + beta`` and ``variance' = (gamma / q)^2 variance``, where m is
+    the mean of the values and q^2 their total variance, that of the values plus the mean of their
+    uncertainties (law of total variance), over the observed entries of the batch. That spread is
+    what a unit-variance prior in the next layer expects. In inference running averages of m and
+    q^2 take the batch's place, as in batch normalisation.
+
+    Args:
+        momentum: of the running averages.
+        epsilon: added to q^2.
+
+    Input and output:
+        The observations dict; points [B, N, d] pass through, values and variance [B, N, c].
+
+    Example:
+
+    >>> import numpy as np, tfpn
+    >>> values = np.random.default_rng(0).normal(5.0, 3.0, (4, 50, 2))
+    >>> x = tfpn.observations(np.zeros((4, 50, 1)), values)
+    >>> out = tfpn.layers.GPNormalization()(x, training=True)
+    >>> bool(abs(np.std(out["values"]) - 1) < 1e-3)
+    True
+    """
+
+    def __init__(self, *, momentum=0.95, epsilon=1e-5, **kwargs):
+        super().__init__(**kwargs)
+        self.momentum = float(momentum)
+        if not 0.0 <= self.momentum < 1.0:
+            raise ValueError(f"momentum must be in [0, 1), found {momentum!r}.")
+        self.epsilon = check_positive("epsilon", epsilon)
+
+    def build(self, observations_shape):
+        _, channels = self._check_shapes(observations_shape)
+
+        def weight(name, initializer, trainable=True):
+            return self.add_weight(
+                name=name, shape=(channels,), initializer=initializer, trainable=trainable
+            )
+
+        self.gamma = weight("gamma", "ones")
+        self.beta = weight("beta", "zeros")
+        self.moving_mean = weight("moving_mean", "zeros", trainable=False)
+        self.moving_variance = weight("moving_variance", "ones", trainable=False)
+
+    def call(self, observations, training=False):
+        points, values, variance = self._unpack(observations)
+        observed = tf.math.is_finite(variance)
+        values = tf.where(observed, values, 0.0)
+        variance = tf.where(observed, variance, 0.0)
+        if training:
+            mean, spread = self._statistics(values, variance, observed)
+        else:
+            mean, spread = self._cast(self.moving_mean), self._cast(self.moving_variance)
+        scale = self._cast(self.gamma) * tf.math.rsqrt(spread + self.epsilon)
+        shift = self._cast(self.beta) - mean * scale
+        return self._output(
+            points, values * scale + shift, variance * tf.square(scale), observed
+        )
+
+    def _statistics(self, values, variance, observed):
+        """Mean and total variance of each channel [c]; updates the running averages."""
+        mask = tf.cast(observed, values.dtype)
+        count = tf.reduce_sum(mask, axis=[0, 1])
+        divisor = tf.maximum(count, 1.0)
+        mean = tf.reduce_sum(values, axis=[0, 1]) / divisor
+        centred = (values - mean) * mask
+        spread = tf.reduce_sum(tf.square(centred) + variance, axis=[0, 1]) / divisor
+        for moving, batch in ((self.moving_mean, mean), (self.moving_variance, spread)):
+            old = self._cast(moving)
+            # A channel that the batch did not observe keeps its averages.
+            new = tf.where(count > 0.0, self.momentum * old + (1.0 - self.momentum) * batch, old)
+            moving.assign(tf.cast(new, moving.dtype))
+        return mean, spread
+
+    def compute_output_spec(self, observations, training=False):
+        return self._spec(observations["points"], *observations["values"].shape)
+
+    def get_config(self):
+        return {**super().get_config(), "momentum": self.momentum, "epsilon": self.epsilon}

@@ -1,0 +1,97 @@
+"""Global pooling: the integral of a GP."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfpn.layers.base import GPPosteriorLayer
+from tfpn.math.pooling import integrate
+
+
+@keras.saving.register_keras_serializable(package="tfpn")
+class IntegralPooling(GPPosteriorLayer):
+    """Integral of each channel's GP posterior over the whole space or a box (appendix).
+
+    Over R^d the mean is ``a 1^T (K + S)^-1 y`` with ``a = s^2 (2 pi l^2)^(d/2)`` and the variance is
+    infinite. Over a box both are finite, by products of normal CDFs.
+
+    Args:
+        box: None for the whole space, or ``(low, high)``, each a number or a list of d numbers in
+            units of the points.
+        spacing: initial length scale, unless ``length_scale`` is given.
+        signal_std, length_scale, observation_noise, noise, marginal_likelihood_weight,
+            marginal_likelihood_trains: as in `PNConv`.
+
+    Input:
+        The observations dict (points [B, N, d], values and variance [B, N, c]).
+
+    Output:
+        A dict of ``values`` [B, c], the means, and ``variance`` [B, c]; over the whole space the
+        variance is +inf. An example without observations has the prior's integral: mean 0.
+
+    Example:
+
+    >>> import numpy as np, tfpn
+    >>> grid = np.linspace(0.0, 1.0, 21)[None, :, None]
+    >>> x = tfpn.observations(grid, np.sin(np.pi * grid))
+    >>> out = tfpn.layers.IntegralPooling(box=(0.0, 1.0), length_scale=0.3, dtype="float64")(x)
+    >>> round(float(out["values"][0, 0]), 3)  # 2 / pi
+    0.637
+    """
+
+    def __init__(
+        self,
+        *,
+        box=None,
+        spacing=0.1,
+        signal_std=1.0,
+        length_scale=None,
+        observation_noise=None,
+        noise="shared",
+        marginal_likelihood_weight=0.0,
+        marginal_likelihood_trains="kernel",
+        **kwargs,
+    ):
+        self.spacing = float(spacing)
+        super().__init__(
+            length_scale=self.spacing if length_scale is None else length_scale,
+            signal_std=signal_std,
+            observation_noise=observation_noise,
+            noise=noise,
+            marginal_likelihood_weight=marginal_likelihood_weight,
+            marginal_likelihood_trains=marginal_likelihood_trains,
+            **kwargs,
+        )
+        self.box = None if box is None else tuple(np.asarray(side).tolist() for side in box)
+        if self.box is not None:
+            if len(self.box) != 2 or not np.all(np.asarray(self.box[0]) < np.asarray(self.box[1])):
+                raise ValueError(f"box must be (low, high) with low < high, found {box!r}.")
+
+    def build(self, observations_shape):
+        dim, channels = self._check_shapes(observations_shape)
+        for side in self.box or ():
+            if np.ndim(side) and np.shape(side) != (dim,):
+                raise ValueError(
+                    f"{type(self).__name__} {self.name!r}: box sides must be numbers or lists of "
+                    f"{dim} numbers for points {tuple(observations_shape['points'])}, found {side}."
+                )
+        self._build_prior(channels)
+
+    def set_spacing(self, spacing):
+        """Sets the length scale to its start value for ``spacing``."""
+        self.log_length_scale.assign(np.log(self.length_scale * float(spacing) / self.spacing))
+
+    def call(self, observations):
+        points, values, variance = self._unpack(observations)
+        mean, pooled, nll = integrate(points, values, variance, box=self.box, **self._prior())
+        self._add_marginal_likelihood(nll, variance)
+        message = f"{type(self).__name__} {self.name!r} computed a mean that is not finite"
+        return {"values": tf.debugging.check_numerics(mean, message), "variance": pooled}
+
+    def compute_output_spec(self, observations):
+        shape = (observations["values"].shape[0], observations["values"].shape[-1])
+        spec = keras.KerasTensor(shape, dtype=self.algebra_dtype)
+        return {"values": spec, "variance": keras.KerasTensor(shape, dtype=self.algebra_dtype)}
+
+    def get_config(self):
+        return {**super().get_config(), "box": self.box, "spacing": self.spacing}

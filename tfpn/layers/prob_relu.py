@@ -1,0 +1,42 @@
+"""The rectifier on Gaussian variables."""
+
+import keras
+import tensorflow as tf
+
+from tfpn.distributions.rectified_normal import RectifiedNormal
+from tfpn.layers.base import GPLayer
+
+
+@keras.saving.register_keras_serializable(package="tfpn")
+class ProbReLU(GPLayer):
+    """Mean and variance of ``relu(f)`` for Gaussian f, elementwise and exact.
+
+    Eq. rectified_moments_mu of the paper; the moments come from
+    `tfpn.distributions.RectifiedNormal`. At variance 0 it is the ordinary ReLU; unobserved entries
+    stay unobserved.
+
+    Input and output:
+        The observations dict; points [B, N, d] pass through, values and variance [B, N, c].
+
+    Example:
+
+    >>> import numpy as np, tfpn
+    >>> x = tfpn.observations(np.zeros((1, 1, 2)), np.array([[[-1.0]]]), 1.0)
+    >>> out = tfpn.layers.ProbReLU(dtype="float64")(x)
+    >>> round(float(out["values"][0, 0, 0]), 4), round(float(out["variance"][0, 0, 0]), 4)
+    (0.0833, 0.0684)
+    """
+
+    def build(self, observations_shape):
+        self._check_shapes(observations_shape)
+
+    def call(self, observations):
+        points, values, variance = self._unpack(observations)
+        observed = tf.math.is_finite(variance)
+        rectified = RectifiedNormal(
+            loc=tf.where(observed, values, 0.0), variance=tf.where(observed, variance, 1.0)
+        )
+        return self._output(points, *rectified.mean_and_variance(), observed)
+
+    def compute_output_spec(self, observations):
+        return self._spec(observations["points"], *observations["values"].shape)

@@ -1,0 +1,186 @@
+"""The RBF kernel under drift-diffusion flows (eqs. A_rbf and A_rbf_A).
+
+Kernel: ``k(x, x') = a N(x; x', l^2 I)`` with ``a = s^2 (2 pi l^2)^(d/2)``, so that
+``k(x, x) = s^2`` does not move with the length scale ``l``. An operator ``exp(D)`` with
+``D = beta . grad + 1/2 grad^T Sigma grad`` turns it into another Gaussian; operators on both
+arguments differ only in the drift and diffusion that reach it.
+"""
+
+import tensorflow as tf
+
+from tfpn.math.checks import floating, require_static_dim
+
+
+def rbf_kernel(x1, x2, *, signal_std, length_scale):
+    """Covariance matrix of the RBF kernel between two sets of points.
+
+    Args:
+        x1: points [B, M, d].
+        x2: points [B, N, d].
+        signal_std: scalar s > 0.
+        length_scale: scalar l > 0, in units of the points.
+
+    Returns:
+        ``s^2 exp(-|x1 - x2|^2 / (2 l^2))``, [B, M, N].
+    """
+    scaled = (x1[..., :, None, :] - x2[..., None, :, :]) / length_scale
+    return tf.square(signal_std) * tf.exp(-0.5 * tf.reduce_sum(tf.square(scaled), axis=-1))
+
+
+def diffused_kernel(x1, x2, *, signal_std, length_scale, drift, diffusion):
+    """RBF kernel with a drift-diffusion flow applied to one or both arguments.
+
+    Computes ``a N(x1; x2 - drift, l^2 I + diffusion)`` with ``a = s^2 (2 pi l^2)^(d/2)``.
+    ``(exp(D_i) k)(x1, x2)`` is the kernel with ``drift = beta_i, diffusion = Sigma_i`` (eq. A_rbf);
+    ``(exp(D_i) k exp(D_j)')(x1, x2)`` the one with ``drift = beta_i - beta_j,
+    diffusion = Sigma_i + Sigma_j`` (eq. A_rbf_A).
+
+    Args:
+        x1: points [..., d].
+        x2: points [..., d].
+        signal_std: s > 0, scalar or [...].
+        length_scale: l > 0, scalar or [...], in units of the points.
+        drift: [..., d], in units of the points.
+        diffusion: [..., d, d], positive semidefinite, in squared units of the points.
+
+    Returns:
+        The kernel's values [...]; all leading axes broadcast. The dtype is that of ``x1``.
+
+    Raises:
+        ValueError: if the last axes do not agree.
+
+    Example:
+
+    >>> import numpy as np, tfpn
+    >>> k = tfpn.math.diffused_kernel(
+    ...     np.array([0.0]), np.array([0.5]), signal_std=1.0, length_scale=0.2,
+    ...     drift=np.array([0.5]), diffusion=np.array([[0.0]]))
+    >>> float(k)  # the drift looks ahead: (exp(D) f)(0) = f(0.5)
+    1.0
+    """
+    x1 = floating(x1, "x1")
+    x2, drift, diffusion, signal_std, length_scale = (
+        tf.convert_to_tensor(t, x1.dtype) for t in (x2, drift, diffusion, signal_std, length_scale)
+    )
+    dim = require_static_dim(x1, "x1")
+    for name, tensor in (("x2", x2), ("drift", drift), ("diffusion", diffusion)):
+        if tensor.shape[-1] != dim:
+            raise ValueError(
+                f"{name} has shape {tensor.shape}, but x1 has {dim} spatial dimension(s): "
+                f"the last axis of {name} must be {dim}."
+            )
+    whitener, log_amplitude = gaussian_whitener(length_scale, diffusion)
+    white = tf.linalg.matvec(whitener, x1 - x2 + drift)
+    exponent = log_amplitude - 0.5 * tf.reduce_sum(tf.square(white), axis=-1)
+    return tf.square(signal_std) * tf.exp(exponent)
+
+
+def gaussian_whitener(length_scale, diffusion):
+    """Whitening matrix and log peak of ``a N(.; 0, l^2 I + diffusion) / s^2``.
+
+    The d x d factorisations are done in float64 whatever the dtype: they cost nothing and stay
+    accurate when the diffusion is far larger than the length scale.
+
+    Args:
+        length_scale: scalar or [...].
+        diffusion: [..., d, d].
+
+    Returns:
+        ``Q`` [..., d, d] with ``Q^T Q = (l^2 I + diffusion)^-1`` and the log of the peak relative
+        to s^2, ``d log l - 1/2 log det(l^2 I + diffusion)``, [...].
+    """
+    dtype = diffusion.dtype
+    dim = diffusion.shape[-1]
+    length = tf.cast(length_scale, tf.float64)[..., None, None]
+    # In units of the length scale, so that neither tiny nor huge units overflow.
+    covariance = tf.eye(dim, dtype=tf.float64) + tf.cast(diffusion, tf.float64) / tf.square(length)
+    factor = tf.linalg.cholesky(covariance)
+    identity = tf.broadcast_to(tf.eye(dim, dtype=tf.float64), tf.shape(factor))
+    whitener = tf.linalg.triangular_solve(factor, identity) / length
+    log_amplitude = -tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)), axis=-1)
+    return tf.cast(whitener, dtype), tf.cast(log_amplitude, dtype)
+
+
+def operator_kernels(query, points, *, signal_std, length_scale, drift, diffusion):
+    """All one-sided kernels ``k_i(x_m, x_n) = (exp(D_i) k)(x_m, x_n)`` (eq. A_rbf).
+
+    Args:
+        query: points x_m, [B, M, d].
+        points: points x_n, [B, N, d].
+        signal_std: scalar s.
+        length_scale: scalar l.
+        drift: beta [K, d].
+        diffusion: Sigma [K, d, d].
+
+    Returns:
+        [B, M, K, N]: the operators stand between the points, so that the products of the
+        posterior need no transposition.
+    """
+    whitener, log_amplitude = gaussian_whitener(length_scale, diffusion)
+    offset = tf.linalg.matvec(whitener, drift)
+    # Rows of `coefficients` act on the features (x_m - x_n, 1).
+    coefficients = tf.concat([whitener, offset[..., None]], axis=-1)
+    difference = query[:, :, :, None] - tf.linalg.matrix_transpose(points)[:, None]
+    features = tf.concat([difference, tf.ones_like(difference[:, :, :1])], axis=2)
+    log_amplitude += 2.0 * tf.math.log(signal_std)
+    return _gaussian_of_affine(coefficients, log_amplitude, features)
+
+
+@tf.custom_gradient
+def _gaussian_of_affine(coefficients, log_amplitude, features):
+    """``exp(log_amplitude_k - 1/2 |coefficients_k features|^2)``, [B, M, K, N].
+
+    coefficients [K, d, d+1], log_amplitude [K], features [B, M, d+1, N]. Written as a sum of
+    squares, not as one quadratic form in the features: where a drift is many widths long the
+    quadratic form loses all digits of float32.
+    """
+    white = [coefficients[:, axis] @ features for axis in range(coefficients.shape[1])]
+    squares = tf.add_n([tf.square(w) for w in white])
+    kernel = tf.exp(log_amplitude[:, None] - 0.5 * squares)
+
+    def gradient(upstream):
+        weighted = upstream * kernel
+        # All parameter gradients are contractions of sum_mn weighted f f^T, symmetric in f.
+        size = features.shape[2]
+        pairs = [(p, q) for p in range(size) for q in range(p, size)]
+        products = tf.gather(features, [p for p, _ in pairs], axis=2) * tf.gather(
+            features, [q for _, q in pairs], axis=2
+        )
+        moments = tf.reduce_sum(tf.matmul(weighted, products, transpose_b=True), axis=[0, 1])
+        column = {pair: index for index, pair in enumerate(pairs)}
+        order = [column[min(p, q), max(p, q)] for p in range(size) for q in range(size)]
+        moments = tf.reshape(tf.gather(moments, order, axis=-1), [-1, size, size])
+        d_coefficients = -tf.matmul(coefficients, moments)
+        d_log_amplitude = moments[:, -1, -1]
+        d_features = -tf.add_n(
+            [
+                tf.matmul(coefficients[:, axis], weighted * w, transpose_a=True)
+                for axis, w in enumerate(white)
+            ]
+        )
+        return d_coefficients, d_log_amplitude, d_features
+
+    return kernel, gradient
+
+
+def operator_prior_covariance(*, signal_std, length_scale, drift, diffusion):
+    """Prior covariances ``k_ij(x, x) = (exp(D_i) k exp(D_j)')(x, x)`` (eq. A_rbf_A).
+
+    Args:
+        signal_std: scalar s.
+        length_scale: scalar l.
+        drift: beta [K, d].
+        diffusion: Sigma [K, d, d].
+
+    Returns:
+        [K, K], the same at every point.
+    """
+    zeros = tf.zeros_like(drift)
+    return diffused_kernel(
+        zeros[:, None],
+        zeros[None, :],
+        signal_std=signal_std,
+        length_scale=length_scale,
+        drift=drift[:, None] - drift[None, :],
+        diffusion=diffusion[:, None] + diffusion[None, :],
+    )

@@ -1,0 +1,155 @@
+"""Gaussian process posteriors at finitely many points (eq. posterior), with exact gradients.
+
+Observation noise is given as a variance, +inf where nothing was observed. All algebra is in terms
+of the precision p = 1 / variance (0 where unobserved), so that no infinity enters it:
+
+    D = diag(sqrt(p))    B = I + D K D = L L^T    F = L^-1 D    (K + S)^-1 = F^T F
+
+B has eigenvalues >= 1. Gradients are written by hand: they need no factorisation of their own, and
+nothing but products of the matrices at hand. They can be differentiated again.
+"""
+
+import math
+
+import tensorflow as tf
+
+# Least noise variance relative to the signal variance. D K D carries a rounding error of about
+# sqrt(N) eps / floor, which has to stay well below the least eigenvalue 1 of B.
+_RELATIVE_FLOOR = {tf.float32: 3e-5, tf.float64: 1e-12}
+
+
+def floored_variance(variance, signal_std):
+    """Raises noise variances to the least one that the dtype can resolve.
+
+    Args:
+        variance: [...], >= 0, +inf where unobserved.
+        signal_std: scalar.
+
+    Returns:
+        ``max(variance, floor)``; the floor is 3e-5 (float32) or 1e-12 (float64) times signal_std^2.
+    """
+    return tf.maximum(variance, _RELATIVE_FLOOR[variance.dtype] * tf.square(signal_std))
+
+
+def _observed(variance):
+    return tf.math.is_finite(variance)
+
+
+def _whitener(covariance, variance):
+    """F [..., N, N] with F^T F = (K + S)^-1, and log det B [...]."""
+    root = tf.where(_observed(variance), tf.math.rsqrt(variance), 0.0)
+    size = tf.shape(covariance)[-1]
+    scaled = covariance * root[..., :, None] * root[..., None, :]
+    factor = tf.linalg.cholesky(scaled + tf.eye(size, dtype=covariance.dtype))
+    identity = tf.eye(size, batch_shape=tf.shape(covariance)[:-2], dtype=covariance.dtype)
+    inverse = tf.linalg.triangular_solve(factor, identity)
+    log_det = 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)), axis=-1)
+    return inverse * root[..., None, :], log_det
+
+
+def _symmetric(matrix):
+    return 0.5 * (matrix + tf.linalg.matrix_transpose(matrix))
+
+
+@tf.custom_gradient
+def condition(cross, covariance, variance, values):
+    """Posterior of K linear functionals at each of M points, given N noisy observations.
+
+    With k_i(x_m, X) the prior covariances between the functionals and the function at the
+    observed points, computes the posterior means and what the observations explain of the prior
+    covariances (the second terms of eq. posterior):
+
+        mean[m, i, :]       = k_i(x_m, X) (K + S)^-1 y
+        explained[m, i, j]  = k_i(x_m, X) (K + S)^-1 k_j(x_m, X)^T
+
+    Args:
+        cross: k_i(x_m, x_n), [..., M, K, N].
+        covariance: prior covariance matrix at the observed points, [..., N, N].
+        variance: noise variance [..., N], positive (see `floored_variance`), +inf = unobserved.
+        values: y [..., N, c]; finite, read only where observed.
+
+    Returns:
+        mean [..., M, K, c] and explained [..., M, K, K].
+    """
+    whitener, _ = _whitener(covariance, variance)
+    shape = tf.shape(cross)
+    flat_shape = tf.concat([shape[:-3], [shape[-3] * shape[-2], shape[-1]]], axis=0)
+    flat = tf.reshape(cross, flat_shape)
+    white_flat = tf.matmul(flat, whitener, transpose_b=True)
+    white_values = tf.matmul(whitener, values)
+    flat_mean = tf.matmul(white_flat, white_values)
+    white = tf.reshape(white_flat, shape)
+    mean = tf.reshape(flat_mean, tf.concat([shape[:-1], tf.shape(values)[-1:]], axis=0))
+    explained = tf.matmul(white, white, transpose_b=True)
+
+    def gradient(d_mean, d_explained):
+        d_mean = tf.reshape(d_mean, tf.shape(flat_mean))
+        d_white = tf.matmul(d_mean, white_values, transpose_b=True)
+        symmetric = d_explained + tf.linalg.matrix_transpose(d_explained)
+        d_white += tf.reshape(tf.matmul(symmetric, white), flat_shape)
+        d_cross = tf.reshape(tf.matmul(d_white, whitener), shape)
+        d_white_values = tf.matmul(white_flat, d_mean, transpose_a=True)
+        d_values = tf.matmul(whitener, d_white_values, transpose_a=True)
+        # d(K + S) = -A^-1 G A^-1 with G the gradient for A^-1, both sides through the whitener.
+        inner = tf.matmul(white_flat, d_white, transpose_a=True)
+        inner += tf.matmul(d_white_values, white_values, transpose_b=True)
+        outer = tf.matmul(whitener, tf.matmul(inner, whitener), transpose_a=True)
+        d_covariance = -0.5 * _symmetric(outer)
+        return d_cross, d_covariance, _noise_gradient(d_covariance, variance), d_values
+
+    return (mean, explained), gradient
+
+
+@tf.custom_gradient
+def posterior_mean(cross, covariance, variance, values):
+    """The mean of `condition` alone, for cross [..., M, N]: ``cross (K + S)^-1 y``, [..., M, c]."""
+    whitener, _ = _whitener(covariance, variance)
+    white_values = tf.matmul(whitener, values)
+    weights = tf.matmul(whitener, white_values, transpose_a=True)  # (K + S)^-1 y
+    mean = tf.matmul(cross, weights)
+
+    def gradient(d_mean):
+        d_cross = tf.matmul(d_mean, weights, transpose_b=True)
+        d_weights = tf.matmul(cross, d_mean, transpose_a=True)
+        d_values = tf.matmul(whitener, tf.matmul(whitener, d_weights), transpose_a=True)
+        d_covariance = -_symmetric(tf.matmul(d_values, weights, transpose_b=True))
+        return d_cross, d_covariance, _noise_gradient(d_covariance, variance), d_values
+
+    return mean, gradient
+
+
+@tf.custom_gradient
+def negative_log_marginal_likelihood(covariance, variance, values):
+    """Negative log marginal likelihood of each column of ``values`` (the paper's L_GP).
+
+    ``1/2 [y^T (K + S)^-1 y + log det(K + S) + n log 2 pi]``, where determinant and n count the
+    observed points only: with no observation at all it is 0.
+
+    Args:
+        covariance: K [..., N, N].
+        variance: S's diagonal [..., N], positive, +inf = unobserved.
+        values: y [..., N, c].
+
+    Returns:
+        [..., c].
+    """
+    whitener, log_det = _whitener(covariance, variance)
+    white_values = tf.matmul(whitener, values)
+    observed = _observed(variance)
+    logs = tf.where(observed, tf.math.log(variance) + math.log(2.0 * math.pi), 0.0)
+    constant = log_det + tf.reduce_sum(logs, axis=-1)
+    result = 0.5 * (tf.reduce_sum(tf.square(white_values), axis=-2) + constant[..., None])
+
+    def gradient(upstream):
+        weights = tf.matmul(whitener, white_values, transpose_a=True)
+        weighted = weights * upstream[..., None, :]
+        inverse = tf.matmul(whitener, whitener, transpose_a=True)
+        total = tf.reduce_sum(upstream, axis=-1)[..., None, None]
+        d_covariance = 0.5 * (total * inverse - tf.matmul(weighted, weights, transpose_b=True))
+        return d_covariance, _noise_gradient(d_covariance, variance), weighted
+
+    return result, gradient
+
+
+def _noise_gradient(d_covariance, variance):
+    return tf.where(_observed(variance), tf.linalg.diag_part(d_covariance), 0.0)

@@ -1,0 +1,130 @@
+"""Moments of a rectified Gaussian variable (eq. rectified_moments_mu), accurate in the tail.
+
+Everything is expressed by ``M_n(t) = int_0^inf x^n exp(-t x - x^2/2) dx`` at
+``t = |mu| / sigma >= 0``. M_0 is Mills' ratio, Phi(-t) = phi(t) M_0(t), and by parts
+
+    M_1 = 1 - t M_0         M_2 = M_0 - t M_1
+
+In this direction the recurrence loses digits as t^2 and t^4. Run backwards from M_2 every term is
+positive and nothing cancels:
+
+    M_1 = (1 - t M_2) / (1 + t^2)         M_0 = M_2 + t M_1
+
+So M_2 is the only function to be approximated: by a rational function of t with positive
+coefficients, fitted to the integral over all t >= 0 with relative error 3.4e-8 (float32) and 2e-17
+(float64).
+"""
+
+import math
+
+import tensorflow as tf
+
+from tfpn.math.checks import floating
+
+_M2_COEFFICIENTS = {  # numerator, denominator; the constant term first
+    tf.float32: (
+        (1.253314179, 0.8385848357, 0.2818229769, 0.05388894052, 0.00540235748),
+        (
+            *(1.0, 2.264865778, 2.339028114, 1.442290133, 0.5812296643, 0.1571118709),
+            *(0.02694453274, 0.002701178648),
+        ),
+    ),
+    tf.float64: (
+        (
+            *(1.25331413731550028, 1.61574948431877484, 1.06212914437242978),
+            *(0.459209441958297253, 0.143068637236027002, 0.0333778402330162299),
+            *(0.00589482474228993459, 0.000779436089606030833, 0.0000742494599360874858),
+            *(4.65314260777168757e-6, 1.49178886881804084e-7),
+        ),
+        (
+            *(1.0, 2.88495068926887708, 3.9511716731637893, 3.40797392128123564),
+            *(2.06987778269766516, 0.937215976362849034, 0.326454147555831597),
+            *(0.0888918303864564817, 0.0190062892527509569, 0.00316948944584502659),
+            *(0.000403677472627238835, 0.000037572266628685491, 2.32657130388584953e-6),
+            7.45894434409020406e-8,
+        ),
+    ),
+}
+# phi(t) is exactly zero well before, and the powers of t stay finite.
+_LARGEST_T = 1e3
+
+
+def _horner(coefficients, t):
+    result = coefficients[-1] * t + coefficients[-2]
+    for coefficient in coefficients[-3::-1]:
+        result = result * t + coefficient
+    return result
+
+
+def _tail_functions(t):
+    """phi(t) and M_0, M_1, M_2 at t >= 0, each with full relative accuracy."""
+    numerator, denominator = _M2_COEFFICIENTS[t.dtype]
+    second = _horner(numerator, t) / _horner(denominator, t)
+    first = (1.0 - t * second) / (1.0 + tf.square(t))
+    zeroth = second + t * first
+    density = tf.exp(-0.5 * tf.square(t)) * (1.0 / math.sqrt(2.0 * math.pi))
+    return density, zeroth, first, second
+
+
+def rectified_moments(mean, variance):
+    """Mean and variance of ``relu(f)`` for ``f ~ N(mean, variance)``, elementwise.
+
+    Eq. rectified_moments_mu of the paper and the matching second moment, with a hand-written
+    gradient. Values and gradients keep their relative accuracy far into the tail: to a few units
+    of rounding times ``max(1, t^2)``, t = \\|mean\\| / sqrt(variance), which is the conditioning of
+    exp(-t^2/2). A variance of 0 gives ``relu(mean)`` and 0; there the derivative with respect to
+    the variance is taken as 0 at ``mean = 0``, where it does not exist.
+
+    Args:
+        mean: tensor of float32 or float64.
+        variance: tensor of the same shape and dtype, >= 0 and finite.
+
+    Returns:
+        A pair of tensors like ``mean``: mean and variance of the rectified variable.
+
+    Raises:
+        TypeError: for another dtype.
+
+    Example:
+
+    >>> import tfpn
+    >>> mean, variance = tfpn.math.rectified_moments(0.0, 1.0)
+    >>> round(float(mean), 4), round(float(variance), 4)  # 1/sqrt(2 pi), 1/2 - 1/(2 pi)
+    (0.3989, 0.3408)
+    """
+    mean = floating(mean, "mean")
+    variance = tf.convert_to_tensor(variance, mean.dtype)
+    return _rectified_moments(mean, variance)
+
+
+@tf.custom_gradient
+def _rectified_moments(mean, variance):
+    # The floor keeps 0/0 out; where it acts, sigma is 0 and so is every term with phi.
+    tiny = mean.dtype.as_numpy_dtype(2.0) ** (-96 if mean.dtype == tf.float32 else -960)
+    inverse_sigma = tf.math.rsqrt(tf.maximum(variance, tiny))
+    sigma = variance * inverse_sigma
+    t = tf.minimum(tf.abs(mean) * inverse_sigma, _LARGEST_T)
+    density, zeroth, first, second = _tail_functions(t)
+    positive = mean > 0.0
+    tail = density * zeroth  # Phi(-t)
+    # Phi(mean / sigma) and Phi(-mean / sigma); neither is one minus the other, which cancels.
+    probability = tf.where(positive, 1.0 - tail, tail)
+    complement = tf.where(positive, tail, 1.0 - tail)
+    density_first = density * first
+    rectified_mean = tf.nn.relu(mean) + sigma * density_first
+    # Var relu(f) = variance * ratio, by the identity relu(f) = f + relu(-f) where mean > 0.
+    lower = density * second - tf.square(density_first)
+    ratio = tf.where(positive, 1.0 - 2.0 * tail + lower, lower)
+    rectified_variance = variance * ratio
+
+    def gradient(d_mean, d_variance):
+        # d E / d mu = Phi, d E / d v = phi / (2 sigma), d Var / d mu = 2 E Phi(-mu/sigma),
+        # d Var / d v = Phi - E phi / sigma.
+        scaled_mean = tf.where(positive, t, 0.0) + density_first
+        slope = tf.where(variance > 0.0, 0.5 * density * inverse_sigma, 0.0)
+        return (
+            d_mean * probability + 2.0 * d_variance * rectified_mean * complement,
+            d_mean * slope + d_variance * (probability - scaled_mean * density),
+        )
+
+    return (rectified_mean, rectified_variance), gradient

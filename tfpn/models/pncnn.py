@@ -1,0 +1,287 @@
+"""The probabilistic numeric convolutional network."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from tfpn.layers import ChannelMix, GPNormalization, IntegralPooling, PNConv, ProbReLU
+from tfpn.layers.base import check_choice, check_count
+from tfpn.layers.pn_conv import UNCERTAINTY
+from tfpn.spacing import point_spacing
+
+
+@keras.saving.register_keras_serializable(package="tfpn")
+class PNCNN(keras.Model):
+    """Probabilistic numeric CNN: classifier or regressor of irregularly sampled signals.
+
+    ``num_blocks`` times [PNConv -> ProbReLU -> ChannelMix -> GPNormalization], integral pooling,
+    and a linear head on the pooled means. The defaults are the paper's for SuperPixel MNIST, with
+    the normalisation added. Compile and fit it as any Keras model; call `adapt` first, so that
+    length scales and drifts start from the data's own spacing.
+
+    Args:
+        num_classes: number of logits; None for regression or for no head.
+        num_outputs: number of regression outputs, with ``num_classes=None``. If both are None the
+            output is the pooled dict of `IntegralPooling`.
+        channels: width of the blocks.
+        num_blocks: number of blocks.
+        num_basis: basis operators in each convolution.
+        spatial_dim: d, dimension of the points.
+        in_channels: channels of the input.
+        uncertainty: "diagonal" carries mean and variance through the network (the paper's model);
+            "none" the means only, with the ordinary ReLU (its ablation).
+        normalization: puts `GPNormalization` after each block (the paper has none).
+        spacing: typical distance between neighbouring points, in units of the points, until
+            `adapt` measures it.
+        input_noise: "shared" if all channels of an input point are observed together, "channel" if
+            channels are seen at different points (exact, one factorisation for each channel).
+        observation_noise: initial standard deviation of the learnable measurement noise of the
+            input, in units of the input's; None for the given variances alone.
+        marginal_likelihood_weight: lambda in ``loss = task + lambda * L_GP``, with L_GP each
+            layer's mean negative log marginal likelihood, summed over the layers.
+        marginal_likelihood_trains: what L_GP may train, "kernel" (the priors' parameters) or "all".
+        pooling: "space" integrates over the whole space (infinite variance), or a box
+            ``(low, high)``, which makes the outputs Gaussian (see `predict_distribution`).
+
+    Input:
+        The observations dict: points [B, N, d], values and variance [B, N, in_channels]; B and N
+        are free.
+
+    Output:
+        Logits [B, num_classes] or outputs [B, num_outputs].
+
+    Raises:
+        ValueError: for bad arguments.
+
+    Example:
+
+    >>> import keras, numpy as np, tfpn
+    >>> rng = np.random.default_rng(0)
+    >>> x = tfpn.observations(rng.uniform(size=(8, 20, 2)), rng.normal(size=(8, 20)))
+    >>> y = rng.integers(0, 3, size=8)
+    >>> model = tfpn.models.PNCNN(num_classes=3, channels=8, num_blocks=2)
+    >>> model.adapt(x)
+    >>> model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    >>> history = model.fit(x, y, verbose=0)
+    >>> model.predict(x, verbose=0).shape
+    (8, 3)
+    """
+
+    def __init__(
+        self,
+        num_classes=10,
+        *,
+        num_outputs=None,
+        channels=128,
+        num_blocks=4,
+        num_basis=9,
+        spatial_dim=2,
+        in_channels=1,
+        uncertainty="diagonal",
+        normalization=True,
+        spacing=0.1,
+        input_noise="shared",
+        observation_noise=0.1,
+        marginal_likelihood_weight=1.0 / 200.0,
+        marginal_likelihood_trains="kernel",
+        pooling="space",
+        dtype=None,
+        name=None,
+        trainable=True,
+    ):
+        if num_classes is not None and num_outputs is not None:
+            raise ValueError(
+                f"give num_classes or num_outputs, not both: found {num_classes} and {num_outputs}; "
+                "for regression set num_classes=None."
+            )
+        check_choice("uncertainty", uncertainty, UNCERTAINTY)
+        check_count("num_blocks", num_blocks)
+        config = dict(locals())
+        self._check_pooling(pooling)
+        likelihood = {
+            "marginal_likelihood_weight": marginal_likelihood_weight,
+            "marginal_likelihood_trains": marginal_likelihood_trains,
+        }
+        points_dtype = "float64" if keras.DTypePolicy(
+            dtype or keras.config.dtype_policy().name
+        ).compute_dtype == "float64" else "float32"
+        inputs = {
+            key: keras.Input((None, size), dtype=points_dtype, name=key)
+            for key, size in (
+                ("points", check_count("spatial_dim", spatial_dim)),
+                ("values", check_count("in_channels", in_channels)),
+                ("variance", in_channels),
+            )
+        }
+        x = inputs
+        for block in range(1, num_blocks + 1):
+            first = block == 1
+            x = PNConv(
+                channels,
+                num_basis,
+                spacing=spacing,
+                observation_noise=observation_noise if first else None,
+                noise=input_noise if first else "shared",
+                uncertainty=uncertainty,
+                dtype=dtype,
+                name=f"conv_{block}",
+                **likelihood,
+            )(x)
+            x = ProbReLU(dtype=dtype, name=f"relu_{block}")(x)
+            x = ChannelMix(channels, dtype=dtype, name=f"mix_{block}")(x)
+            if normalization:
+                x = GPNormalization(dtype=dtype, name=f"norm_{block}")(x)
+        pooled = IntegralPooling(
+            box=None if pooling == "space" else pooling,
+            spacing=spacing,
+            dtype=dtype,
+            name="pooling",
+            **likelihood,
+        )(x)
+        outputs = pooled
+        units = num_classes if num_outputs is None else num_outputs
+        if units is not None:
+            outputs = keras.layers.Dense(
+                check_count("num_classes or num_outputs", units), dtype=dtype, name="head"
+            )(pooled["values"])
+        super().__init__(inputs=inputs, outputs=outputs, name=name)
+        self.trainable = trainable
+        self._config = {k: v for k, v in config.items() if k not in ("self", "__class__")}
+        self._config["name"] = self.name
+
+    @staticmethod
+    def _check_pooling(pooling):
+        if isinstance(pooling, str) and pooling != "space":
+            raise ValueError(
+                f"pooling must be 'space' or a box (low, high), such as (0.0, 1.0), found {pooling!r}."
+            )
+
+    @property
+    def pn_layers(self):
+        """The layers that hold a GP prior: all convolutions and the pooling, in order."""
+        return [
+            layer for layer in self.layers if isinstance(layer, (PNConv, IntegralPooling))
+        ]
+
+    def adapt(self, data):
+        """Starts length scales, drifts, signal and noise level from the data, before training.
+
+        All convolutions and the pooling take the data's median nearest-neighbour distance; the
+        first convolution, which sees the raw values, takes their root mean square as well.
+
+        Args:
+            data: the observations dict, or a `tf.data.Dataset` of such dicts or of tuples that
+                begin with one, of which enough batches for 256 examples are read.
+
+        Raises:
+            ValueError: if no example has two distinct observed points, or for an unbatched data set.
+        """
+        if isinstance(data, tf.data.Dataset):
+            data = _first_examples(data)
+        data = {key: np.asarray(data[key]) for key in ("points", "values", "variance")}
+        spacing = point_spacing(data["points"], data["variance"])
+        first, *others = self.pn_layers
+        first.adapt(data)
+        for layer in others:
+            layer.set_spacing(spacing)
+
+    def compile(self, *args, jit_compile="auto", **kwargs):
+        """As `keras.Model.compile`, except that ``jit_compile="auto"`` looks at the device.
+
+        XLA compiles the step on a GPU. On a CPU its batched Cholesky factorisation is an order of
+        magnitude slower than TensorFlow's, so there "auto" leaves it out.
+        """
+        if jit_compile == "auto":
+            jit_compile = bool(tf.config.list_logical_devices("GPU"))
+        super().compile(*args, jit_compile=jit_compile, **kwargs)
+
+    def predict_distribution(self, x, batch_size=32):
+        """The outputs as independent normal distributions.
+
+        The variance is that of the pooled features through the head's linear map, with the
+        channels taken as independent.
+
+        Args:
+            x: the observations dict.
+            batch_size: examples at a time.
+
+        Returns:
+            A `tfp.distributions.Normal` with batch shape [B, num_classes or num_outputs].
+
+        Raises:
+            ValueError: if the model pools over the whole space, where the variance is infinite, or
+                has no head.
+        """
+        if self._config["pooling"] == "space":
+            raise ValueError(
+                "pooling='space' integrates over all of space, so the outputs' variance is "
+                "infinite; build the model with pooling=(low, high), the box of the data."
+            )
+        if "head" not in [layer.name for layer in self.layers]:
+            raise ValueError("this model has no head: give num_classes or num_outputs.")
+        pooling = keras.Model(self.inputs_dict, self.get_layer("pooling").output)
+        pooled = pooling.predict(x, batch_size=batch_size, verbose=0)
+        head = self.get_layer("head")
+        loc = tf.matmul(pooled["values"], head.kernel) + head.bias
+        variance = tf.matmul(pooled["variance"], tf.square(head.kernel))
+        return tfp.distributions.Normal(loc, tf.sqrt(variance))
+
+    def feature_maps(self, x, query):
+        """Each block's output as a Gaussian at any points, for figures and inspection.
+
+        Args:
+            x: the observations dict.
+            query: points [B, M, d].
+
+        Returns:
+            A list of ``num_blocks`` observations dicts at the query points, in inference mode.
+        """
+        maps = []
+        for block in range(1, self._config["num_blocks"] + 1):
+            names = [f"{part}_{block}" for part in ("relu", "mix")]
+            names += [f"norm_{block}"] if self._config["normalization"] else []
+            convolution = self.get_layer(f"conv_{block}")
+            at_query, x = convolution(x, query), convolution(x)
+            for name in names:
+                at_query, x = self.get_layer(name)(at_query), self.get_layer(name)(x)
+            maps.append(at_query)
+        return maps
+
+    @property
+    def inputs_dict(self):
+        """The symbolic inputs by name, for building sub-models."""
+        return {tensor.name: tensor for tensor in self.inputs}
+
+    def get_config(self):
+        config = dict(self._config)
+        config["trainable"] = self.trainable
+        if config["dtype"] is not None:
+            config["dtype"] = keras.dtype_policies.serialize(keras.dtype_policies.get(config["dtype"]))
+        return config
+
+
+def _first_examples(dataset, count=256):
+    """The first ``count`` examples of a batched data set as one dict."""
+    batches, examples = [], 0
+    for element in dataset:
+        batch = element[0] if isinstance(element, (tuple, list)) else element
+        if len(batch["points"].shape) != 3:
+            raise ValueError(
+                f"adapt needs a batched data set; its points have shape {batch['points'].shape}, "
+                "expected [B, N, d]: call .batch() on it."
+            )
+        batches.append({key: np.asarray(value) for key, value in batch.items()})
+        examples += len(batches[-1]["points"])
+        if examples >= count:
+            break
+    size = max(batch["points"].shape[1] for batch in batches)
+
+    def padded(array, fill):
+        return np.pad(array, [(0, 0), (0, size - array.shape[1]), (0, 0)], constant_values=fill)
+
+    fills = {"points": 0.0, "values": 0.0, "variance": np.inf}
+    return {
+        key: np.concatenate([padded(batch[key], fill) for batch in batches])
+        for key, fill in fills.items()
+    }
