@@ -270,7 +270,8 @@ def _filled(recipe, section, defaults):
 
 def _typed(value, default, what):
     """`value`, checked against the type of the default; a default of None takes anything."""
-    expected = {bool: bool, int: int, float: int | float, str: str, tuple: list, list: list}
+    # Arguments with a name for a default may take numbers instead, as in pooling = [0.0, 1.0].
+    expected = {bool: bool, int: int, float: int | float, str: str | list, tuple: list, list: list}
     kind = expected.get(type(default))
     if kind and (not isinstance(value, kind) or isinstance(value, bool) != (kind is bool)):
         raise RecipeError(

@@ -276,30 +276,42 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
     if finished:
         _trim_log(log, finished)
     if finished < training["epochs"]:
-        model.fit(
-            batches,
-            shuffle=False,  # The batches come in their epoch's order already.
-            epochs=training["epochs"],
-            initial_epoch=finished,
-            validation_data=(data.validation.x, data.validation.y),
-            validation_batch_size=training["batch_size"],
-            callbacks=[
-                keras.callbacks.LambdaCallback(
-                    on_epoch_begin=lambda epoch, logs: batches.set_epoch(epoch)
-                ),
-                _Seconds(),
-                _StopOnNaN(),
-                # The log before the backup: a row too many can be dropped when resuming.
-                keras.callbacks.CSVLogger(log, append=finished > 0),
-                _Backup(folder / BACKUP),
-            ],
-            verbose=verbose,
-        )
+        _fit(model, batches, data.validation, training, folder, finished, verbose)
     model.save(folder / MODEL)
     result = _result(recipe, folder, model, data)
     (folder / RESULT).write_text(json.dumps(result, indent=2) + "\n")
     _draw(folder, model, data)
     return result
+
+
+def _fit(model, batches, validation, training, folder, finished, verbose):
+    callbacks = [
+        keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: batches.set_epoch(epoch)),
+        _Seconds(),
+        _StopOnNaN(),
+        # The log before the backup: a row too many can be dropped when resuming.
+        keras.callbacks.CSVLogger(folder / LOG, append=finished > 0),
+        _Backup(folder / BACKUP),
+    ]
+    try:
+        model.fit(
+            batches,
+            shuffle=False,  # The batches come in their epoch's order already.
+            epochs=training["epochs"],
+            initial_epoch=finished,
+            validation_data=(validation.x, validation.y),
+            validation_batch_size=training["batch_size"],
+            callbacks=callbacks,
+            verbose=verbose,
+        )
+    except tf.errors.InvalidArgumentError as error:
+        # The layers check their results and say in one line which layer broke and how.
+        reasons = [line for line in error.message.splitlines() if "not finite" in line]
+        if not reasons:
+            raise
+        raise TrainingDiverged(
+            f"{reasons[0].strip()}; lower training.learning_rate or check the data"
+        ) from error
 
 
 def _result(recipe, folder, model, data):

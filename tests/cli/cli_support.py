@@ -7,11 +7,13 @@ import types
 from tfpn.cli import main
 
 EPOCHS = 4
+KEEP = 40
 # Small enough for seconds a run, long enough epochs to be killed in the middle of one.
 SMALL = [
     "digits",
-    *("--epochs", str(EPOCHS), "--channels", "6", "--batch-size", "32"),
-    *("--set", "model.num_blocks=2", "--set", "model.num_basis=3", "--set", "data.keep=16"),
+    *("--epochs", str(EPOCHS), "--channels", "12", "--batch-size", "50"),
+    *("--learning-rate", "1e-2", "--set", f"data.keep={KEEP}"),
+    *("--set", "model.num_blocks=1", "--set", "model.num_basis=5"),
 ]
 
 

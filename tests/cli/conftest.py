@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_support import SMALL, command
+from cli_support import KEEP, SMALL, command
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,7 @@ def trained(tmp_path_factory):
 def digits_test_part():
     from tfpn import datasets
 
-    return datasets.digits(keep=16).test
+    return datasets.digits(keep=KEEP).test
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import subprocess
 import sys
 import time
 
-import keras
+import h5py
 import numpy as np
 import pytest
-from cli_support import EPOCHS, SMALL, command
+from cli_support import EPOCHS, KEEP, SMALL, command
 
 from tfpn import recipes, training
 
@@ -41,7 +41,7 @@ def test_result_line(trained):
     assert result["recipe"] == "digits" and result["run"] == str(trained.folder)
     assert result["epochs"] == EPOCHS and result["seed"] == 0
     assert result["test_error"] == pytest.approx(1 - result["test_accuracy"])
-    assert result["test_accuracy"] > 0.5, "ten classes: this small model has learned something"
+    assert result["test_accuracy"] > 0.3, "ten classes: this small model has learned something"
     assert 0 < result["test_nll"] < np.log(10)
     assert result["parameters"] > 0 and result["seconds"] > 0
     assert "GPUs found: " in trained.outcome.err
@@ -54,10 +54,10 @@ def test_loss_falls(trained):
 
 def test_resolved_recipe_holds_overrides_and_defaults(trained):
     saved = recipes.load(trained.folder / "recipe.toml").sections
-    assert saved["data"]["keep"] == 16 and saved["data"]["test_fraction"] == 0.2
-    assert saved["model"]["channels"] == 6 and "uncertainty" in saved["model"]
+    assert saved["data"]["keep"] == KEEP and saved["data"]["test_fraction"] == 0.2
+    assert saved["model"]["channels"] == 12 and "uncertainty" in saved["model"]
     assert saved["training"] == {
-        **{"epochs": EPOCHS, "batch_size": 32, "learning_rate": 3e-3},
+        **{"epochs": EPOCHS, "batch_size": 50, "learning_rate": 1e-2},
         **{"schedule": "cosine", "seed": 0},
     }
 
@@ -104,20 +104,21 @@ def test_killed_run_resumes_to_the_same_result(trained, killed, tmp_path):
         )
     result = json.loads(outcome.out.splitlines()[-1])
     assert result["test_nll"] == pytest.approx(trained.result["test_nll"], rel=RESUME_TOLERANCE)
-    models = [keras.models.load_model(run / "model.keras") for run in (trained.folder, folder)]
-    whole, resumed = ([float(v.numpy()) for v in _steps(model)] for model in models)
-    assert whole == resumed and whole[0] == EPOCHS * len(_batches(models[0]))
+    whole, resumed = (variables(run / "backup") for run in (trained.folder, folder))
+    assert whole.keys() == resumed.keys() and any("optimizer" in name for name in whole)
+    for name, value in whole.items():
+        np.testing.assert_allclose(resumed[name], value, rtol=1e-3, atol=1e-5, err_msg=name)
 
 
-def _steps(model):
-    return [model.optimizer.iterations]
-
-
-def _batches(model):
-    from tfpn import datasets
-
-    train = datasets.digits(keep=16).train
-    return training.ShuffledBatches(train.x, train.y, 32, seed=0)
+def variables(backup):
+    """Every variable of a backup by name: weights and the optimiser's state."""
+    (path,) = backup.glob("epoch-*.weights.h5")
+    found = {}
+    with h5py.File(path) as file:
+        file.visititems(
+            lambda name, item: found.update({name: item[()]}) if hasattr(item, "dtype") else None
+        )
+    return found
 
 
 def test_resume_without_recipe_takes_the_runs_own(trained):
@@ -165,7 +166,9 @@ def test_diverging_training_is_an_error(tmp_path):
         *("--output", folder),
     )
     assert outcome.status == 1
-    assert "the loss became" in outcome.err and "learning_rate" in outcome.err
+    message = outcome.err.splitlines()[-1]
+    assert message.startswith("tfpn train: ") and "learning_rate" in message
+    assert "the loss became" in message or "not finite" in message
     assert not (folder / "model.keras").exists()
     assert not list((folder / "backup").glob("*")), "broken weights must not become a backup"
 
