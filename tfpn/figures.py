@@ -40,10 +40,13 @@ def feature_maps(model, x, *, channels=None, resolution=64, origin="upper"):
 
     Example:
 
-    ```python
-    figure = tfpn.figures.feature_maps(model, {key: array[:4] for key, array in x.items()})
-    figure.savefig("feature_maps.png")
-    ```
+    >>> import tfpn
+    >>> rng = np.random.default_rng(0)
+    >>> x = tfpn.observations(rng.uniform(size=(2, 20, 2)), rng.normal(size=(2, 20)))
+    >>> model = tfpn.models.PNCNN(channels=3, num_blocks=1)
+    >>> figure = feature_maps(model, x, resolution=8)
+    >>> [axes.get_title() for axes in figure.axes[:3]]
+    ['samples (channel 0)', 'block 1: mean', 'block 1: std. deviation']
     """
     x = {key: np.asarray(array) for key, array in x.items()}
     dimensions = x["points"].shape[-1]

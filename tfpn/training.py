@@ -254,6 +254,19 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
         RunError: the folder holds a run and neither `resume` nor `overwrite` is given, the recipe
             of a resumed run has changed, or the data set lacks a validation or test part.
         TrainingDiverged: the loss became NaN or infinite. The backup of the last good epoch stays.
+
+    Example:
+
+    >>> import tempfile
+    >>> recipe = recipes.load("digits")
+    >>> for value in ("training.epochs=1", "model.num_blocks=1", "model.channels=4"):
+    ...     recipes.override(recipe, value)
+    >>> folder = tempfile.mkdtemp()
+    >>> result = train(recipe, folder, verbose=0)
+    >>> model, recipe = load_run(folder)
+    >>> data = recipes.load_data(recipe)
+    >>> evaluate(model, data.test)["accuracy"] == result["test_accuracy"]
+    True
     """
     folder = Path(folder)
     recipe = recipes.resolve(recipe)
@@ -345,7 +358,7 @@ def _draw(folder, model, data):
 
 
 def evaluate(model, part, *, batch_size=50):
-    """Measures a classifier on one part of a data set.
+    """Measures a classifier on one part of a data set (see `train` for an example).
 
     Args:
         model: a compiled or uncompiled Keras model whose output is logits [examples, classes].
@@ -392,7 +405,7 @@ def _log_softmax(logits):
 
 
 def load_run(run):
-    """Loads a trained model and its recipe.
+    """Loads a trained model and its recipe (see `train` for an example).
 
     Args:
         run: a run folder, a .keras file with recipe.toml next to it, or the name of a reference
