@@ -22,11 +22,11 @@ class RectifiedNormal(distribution.Distribution):
     Args:
         loc: mean of the underlying normal, float tensor.
         scale: its standard deviation, > 0; or
-        variance: its variance, >= 0. Exactly one of the two. From the variance 0 the gradients of
-            mean and variance are finite, through a square root they would not be.
+        squared_scale: its variance, >= 0. Exactly one of the two. With it the gradients of mean
+            and variance are finite at 0 too, where those through a square root are not.
 
     Raises:
-        ValueError: if not exactly one of ``scale`` and ``variance`` is given.
+        ValueError: if not exactly one of ``scale`` and ``squared_scale`` is given.
 
     Example:
 
@@ -40,20 +40,20 @@ class RectifiedNormal(distribution.Distribution):
         self,
         loc,
         scale=None,
-        variance=None,
+        squared_scale=None,
         validate_args=False,
         allow_nan_stats=True,
         name="RectifiedNormal",
     ):
         parameters = dict(locals())
-        if (scale is None) == (variance is None):
-            raise ValueError("give exactly one of scale and variance.")
+        if (scale is None) == (squared_scale is None):
+            raise ValueError("give exactly one of scale and squared_scale.")
         with tf.name_scope(name) as name:
-            dtype = dtype_util.common_dtype([loc, scale, variance], dtype_hint=tf.float32)
+            dtype = dtype_util.common_dtype([loc, scale, squared_scale], dtype_hint=tf.float32)
             self._loc = tensor_util.convert_nonref_to_tensor(loc, dtype=dtype, name="loc")
             self._scale = tensor_util.convert_nonref_to_tensor(scale, dtype=dtype, name="scale")
-            self._given_variance = tensor_util.convert_nonref_to_tensor(
-                variance, dtype=dtype, name="variance"
+            self._squared_scale = tensor_util.convert_nonref_to_tensor(
+                squared_scale, dtype=dtype, name="squared_scale"
             )
             super().__init__(
                 dtype=dtype,
@@ -68,8 +68,8 @@ class RectifiedNormal(distribution.Distribution):
     def _parameter_properties(cls, dtype, num_classes=None):
         return {
             "loc": parameter_properties.ParameterProperties(),
-            "scale": parameter_properties.ParameterProperties(is_preferred=False),
-            "variance": parameter_properties.ParameterProperties(is_preferred=False),
+            "scale": parameter_properties.ParameterProperties(),
+            "squared_scale": parameter_properties.ParameterProperties(is_preferred=False),
         }
 
     @property
@@ -80,7 +80,12 @@ class RectifiedNormal(distribution.Distribution):
     @property
     def scale(self):
         """Standard deviation of the underlying normal."""
-        return tf.sqrt(self._given_variance) if self._scale is None else self._scale
+        return tf.sqrt(self._squared_scale) if self._scale is None else self._scale
+
+    @property
+    def squared_scale(self):
+        """Variance of the underlying normal."""
+        return tf.square(self._scale) if self._squared_scale is None else self._squared_scale
 
     def normal(self):
         """The underlying normal distribution."""
@@ -88,9 +93,11 @@ class RectifiedNormal(distribution.Distribution):
 
     def mean_and_variance(self):
         """Both at the cost of one."""
-        variance = tf.square(self._scale) if self._given_variance is None else self._given_variance
-        loc = tf.broadcast_to(self.loc, self.batch_shape_tensor())
-        return rectified_moments(loc, tf.broadcast_to(variance, tf.shape(loc)))
+        loc, variance = self.loc, self.squared_scale
+        if loc.shape.as_list() != variance.shape.as_list():
+            shape = tf.broadcast_dynamic_shape(tf.shape(loc), tf.shape(variance))
+            loc, variance = tf.broadcast_to(loc, shape), tf.broadcast_to(variance, shape)
+        return rectified_moments(loc, variance)
 
     def _mean(self):
         return self.mean_and_variance()[0]

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tfpn.contract import KEYS
 from tfpn.math.conditioning import NOISE, TRAINS
+from tfpn.math.missing import with_missing
 
 if keras.backend.backend() != "tensorflow":
     raise ImportError(
@@ -66,20 +67,22 @@ class GPLayer(keras.layers.Layer):
             )
         return shapes["points"][-1], shapes["values"][-1]
 
-    def _output(self, points, values, variance, observed):
-        """The contract's dict: value 0 and variance +inf where nothing is observed.
+    def _output(self, points, values, variance, missing):
+        """The contract's dict: value 0 and variance +inf where ``missing`` is 1.
 
         NaN never leaves quietly: outside XLA-compiled functions it raises an error with the
         layer's name.
         """
-        message = f"{type(self).__name__} {self.name!r} computed a {{}} that is not finite"
-        values = tf.debugging.check_numerics(
-            tf.where(observed, values, 0.0), message.format("mean")
-        )
-        variance = tf.where(
-            observed, tf.debugging.check_numerics(variance, message.format("variance")), np.inf
-        )
+        self._check_finite(values, variance)
+        values, variance = with_missing(values, variance, missing)
         return {"points": points, "values": values, "variance": variance}
+
+    def _check_finite(self, *tensors):
+        """Raises tf.errors.InvalidArgumentError if a sum over a tensor is not finite."""
+        total = tf.add_n([tf.reduce_sum(tf.stop_gradient(tensor)) for tensor in tensors])
+        tf.debugging.check_numerics(
+            total, f"{type(self).__name__} {self.name!r} computed a result that is not finite"
+        )
 
     def _spec(self, points, *value_shape):
         spec = keras.KerasTensor
@@ -167,7 +170,8 @@ class GPPosteriorLayer(GPLayer):
             per_entry = 1
         entries = per_entry * tf.reduce_sum(tf.cast(count, nll.dtype))
         mean = tf.reduce_sum(nll) / tf.maximum(entries, 1.0)
-        self.add_loss(self.marginal_likelihood_weight * mean)
+        # Keras adds all losses up in its own float type.
+        self.add_loss(tf.cast(self.marginal_likelihood_weight * mean, keras.config.floatx()))
         self.nll_tracker.update_state(mean)
 
     def get_config(self):

@@ -1,10 +1,10 @@
 """Mixing of channels, point by point."""
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tfpn.layers.base import GPLayer, check_count
+from tfpn.math.missing import missing_mask, observed_only
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -62,13 +62,13 @@ class ChannelMix(GPLayer):
 
     def call(self, observations):
         points, values, variance = self._unpack(observations)
-        observed = tf.reduce_max(variance, axis=-1, keepdims=True) < np.inf
+        missing = missing_mask(tf.reduce_max(variance, axis=-1, keepdims=True))
         kernel = self._cast(self.kernel)
-        mixed = tf.matmul(tf.where(observed, values, 0.0), kernel)
+        mixed = tf.matmul(observed_only(values, missing), kernel)
         if self.bias is not None:
-            mixed += self._cast(self.bias)
-        mixed_variance = tf.matmul(tf.where(observed, variance, 0.0), tf.square(kernel))
-        return self._output(points, mixed, mixed_variance, observed)
+            mixed = tf.nn.bias_add(mixed, self._cast(self.bias))
+        mixed_variance = tf.matmul(observed_only(variance, missing), tf.square(kernel))
+        return self._output(points, mixed, mixed_variance, missing)
 
     def compute_output_spec(self, observations):
         shape = observations["values"].shape

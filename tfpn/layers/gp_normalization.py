@@ -4,6 +4,8 @@ import keras
 import tensorflow as tf
 
 from tfpn.layers.base import GPLayer, check_positive
+from tfpn.math.missing import missing_mask, observed_only
+from tfpn.math.normalization import normalize
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -55,33 +57,28 @@ class GPNormalization(GPLayer):
 
     def call(self, observations, training=False):
         points, values, variance = self._unpack(observations)
-        observed = tf.math.is_finite(variance)
-        values = tf.where(observed, values, 0.0)
-        variance = tf.where(observed, variance, 0.0)
+        missing = missing_mask(variance)
+        values = observed_only(values, missing)
+        variance = observed_only(variance, missing)
+        gamma, beta = self._cast(self.gamma), self._cast(self.beta)
         if training:
-            mean, spread = self._statistics(values, variance, observed)
+            count = tf.reduce_sum(1.0 - missing, axis=[0, 1])
+            values, variance, mean, spread = normalize(
+                values, variance, 1.0 - missing, gamma, beta, self.epsilon
+            )
+            self._update_averages(mean, spread, count)
         else:
-            mean, spread = self._cast(self.moving_mean), self._cast(self.moving_variance)
-        scale = self._cast(self.gamma) * tf.math.rsqrt(spread + self.epsilon)
-        shift = self._cast(self.beta) - mean * scale
-        return self._output(
-            points, values * scale + shift, variance * tf.square(scale), observed
-        )
+            scale = gamma * tf.math.rsqrt(self._cast(self.moving_variance) + self.epsilon)
+            values = (values - self._cast(self.moving_mean)) * scale + beta
+            variance *= tf.square(scale)
+        return self._output(points, values, variance, missing)
 
-    def _statistics(self, values, variance, observed):
-        """Mean and total variance of each channel [c]; updates the running averages."""
-        mask = tf.cast(observed, values.dtype)
-        count = tf.reduce_sum(mask, axis=[0, 1])
-        divisor = tf.maximum(count, 1.0)
-        mean = tf.reduce_sum(values, axis=[0, 1]) / divisor
-        centred = (values - mean) * mask
-        spread = tf.reduce_sum(tf.square(centred) + variance, axis=[0, 1]) / divisor
+    def _update_averages(self, mean, spread, count):
         for moving, batch in ((self.moving_mean, mean), (self.moving_variance, spread)):
             old = self._cast(moving)
             # A channel that the batch did not observe keeps its averages.
             new = tf.where(count > 0.0, self.momentum * old + (1.0 - self.momentum) * batch, old)
             moving.assign(tf.cast(new, moving.dtype))
-        return mean, spread
 
     def compute_output_spec(self, observations, training=False):
         return self._spec(observations["points"], *observations["values"].shape)

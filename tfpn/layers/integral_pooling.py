@@ -85,8 +85,8 @@ class IntegralPooling(GPPosteriorLayer):
         points, values, variance = self._unpack(observations)
         mean, pooled, nll = integrate(points, values, variance, box=self.box, **self._prior())
         self._add_marginal_likelihood(nll, variance)
-        message = f"{type(self).__name__} {self.name!r} computed a mean that is not finite"
-        return {"values": tf.debugging.check_numerics(mean, message), "variance": pooled}
+        self._check_finite(mean)
+        return {"values": mean, "variance": pooled}
 
     def compute_output_spec(self, observations):
         shape = (observations["values"].shape[0], observations["values"].shape[-1])

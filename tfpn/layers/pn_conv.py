@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tfpn.layers.base import GPPosteriorLayer, check_choice, check_count, check_positive
 from tfpn.math.convolution import convolve, convolve_mean
+from tfpn.math.missing import missing_mask
 from tfpn.spacing import lattice, point_spacing
 
 UNCERTAINTY = ("diagonal", "none")
@@ -96,7 +97,9 @@ class PNConv(GPPosteriorLayer):
     ):
         self.spacing = check_positive("spacing", spacing)
         super().__init__(
-            length_scale=LENGTH_PER_SPACING * self.spacing if length_scale is None else length_scale,
+            length_scale=LENGTH_PER_SPACING * self.spacing
+            if length_scale is None
+            else length_scale,
             signal_std=signal_std,
             observation_noise=observation_noise,
             noise=noise,
@@ -187,14 +190,14 @@ class PNConv(GPPosteriorLayer):
 
     def call(self, observations, query=None):
         points, values, variance = self._unpack(observations)
-        observed = tf.reduce_any(tf.math.is_finite(variance), axis=-1, keepdims=True)
         if query is None:
-            output_points, output_observed = observations["points"], observed
-            # A padding point's coordinates are never read, not even multiplied by zero.
-            query = tf.where(observed, points, 0.0)
+            output_points = points
+            query = tf.where(tf.math.is_finite(points), points, 0.0)
+            # A point is padding if no channel is observed there.
+            missing = missing_mask(tf.reduce_min(variance, axis=-1, keepdims=True))
         else:
             query = output_points = self._cast(query)
-            output_observed = tf.ones_like(query[..., :1], dtype=tf.bool)
+            missing = tf.zeros_like(query[..., :1])
         factor = self._cast(self.diffusion_factor)
         parameters = {
             **self._prior(),
@@ -208,9 +211,9 @@ class PNConv(GPPosteriorLayer):
         else:
             mean, new_variance, nll = convolve(points, values, variance, query, **parameters)
         if self.bias is not None:
-            mean += self._cast(self.bias)
+            mean = tf.nn.bias_add(mean, self._cast(self.bias))
         self._add_marginal_likelihood(nll, variance)
-        return self._output(self._cast(output_points), mean, new_variance, output_observed)
+        return self._output(output_points, mean, new_variance, missing)
 
     def compute_output_spec(self, observations, query=None):
         points = observations["points"] if query is None else query

@@ -1,10 +1,10 @@
 """The rectifier on Gaussian variables."""
 
 import keras
-import tensorflow as tf
 
 from tfpn.distributions.rectified_normal import RectifiedNormal
 from tfpn.layers.base import GPLayer
+from tfpn.math.missing import missing_mask, observed_only
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -32,11 +32,12 @@ class ProbReLU(GPLayer):
 
     def call(self, observations):
         points, values, variance = self._unpack(observations)
-        observed = tf.math.is_finite(variance)
+        missing = missing_mask(variance)
         rectified = RectifiedNormal(
-            loc=tf.where(observed, values, 0.0), variance=tf.where(observed, variance, 1.0)
+            loc=observed_only(values, missing),
+            squared_scale=observed_only(variance, missing),
         )
-        return self._output(points, *rectified.mean_and_variance(), observed)
+        return self._output(points, *rectified.mean_and_variance(), missing)
 
     def compute_output_spec(self, observations):
         return self._spec(observations["points"], *observations["values"].shape)

@@ -6,11 +6,13 @@ import tensorflow as tf
 
 from tfpn.math.checks import floating, require_rank, require_static_dim
 from tfpn.math.kernels import rbf_kernel
+from tfpn.math.missing import missing_mask, observed_only
 from tfpn.math.posterior import (
     condition,
     floored_variance,
     negative_log_marginal_likelihood,
     posterior_mean,
+    whiten,
 )
 
 NOISE = ("shared", "channel")
@@ -19,11 +21,11 @@ TRAINS = ("kernel", "all")
 
 @dataclasses.dataclass(frozen=True)
 class Conditioning:
-    """A zero-mean GP prior on each channel and its noisy observations (see `prepare`).
+    """A zero-mean GP prior on each channel, its noisy observations and their factorisation.
 
-    The last axis of ``variance`` is the points'. With shared noise there is one factorisation for
-    each example: variance [B, N], values [B, N, c]. With channel noise one for each channel:
-    variance [B, c, N], values [B, c, N, 1].
+    Made by `prepare`. The last axis of ``given_variance`` is the points'. With shared noise there
+    is one factorisation for each example: given_variance [B, N], values [B, N, c]. With channel
+    noise one for each channel: given_variance [B, c, N], values [B, c, N, 1].
     """
 
     points: tf.Tensor
@@ -33,20 +35,21 @@ class Conditioning:
     signal_std: tf.Tensor
     length_scale: tf.Tensor
     shared: bool
+    whitener: tf.Tensor = None
+    log_det: tf.Tensor = None
 
-    @property
-    def variance(self):
-        """Noise variance with the learnable part and the floor, +inf where unobserved."""
-        return self._noise(self.given_variance)
+    def factorised(self):
+        """The same with the whitener and the log determinant."""
+        whitener, log_det = whiten(*self._matrices(self.points, self.given_variance))
+        return dataclasses.replace(self, whitener=whitener, log_det=log_det)
 
-    def _noise(self, given):
-        return floored_variance(given + self.observation_noise, self.signal_std)
-
-    def _covariance(self, points):
+    def _matrices(self, points, given_variance):
+        """K and S's diagonal."""
         covariance = rbf_kernel(
             points, points, signal_std=self.signal_std, length_scale=self.length_scale
         )
-        return covariance if self.shared else self._for_channels(covariance)
+        variance = floored_variance(given_variance + self.observation_noise, self.signal_std)
+        return covariance if self.shared else self._for_channels(covariance), variance
 
     def _for_channels(self, tensor):
         """Repeats [B, ...] for every channel, [B, c, ...]."""
@@ -63,25 +66,23 @@ class Conditioning:
             The means [B, M, K, c] and what the observations explain of the prior covariance:
             [B, M, K, K] with shared noise, [B, c, M, K, K] with channel noise.
         """
+        observed = *self._matrices(self.points, self.given_variance), self.values, self.whitener
         if self.shared:
-            return condition(cross, self._covariance(self.points), self.variance, self.values)
-        mean, explained = condition(
-            self._for_channels(cross), self._covariance(self.points), self.variance, self.values
-        )
+            return condition(cross, *observed)
+        mean, explained = condition(self._for_channels(cross), *observed)
         return tf.einsum("bcmkx->bmkc", mean), explained
 
     def posterior_mean(self, cross):
         """The means [B, M, K, c] of `posterior` alone."""
         shape = tf.shape(cross)
         flat = tf.reshape(cross, [shape[0], shape[1] * shape[2], shape[3]])
-        covariance = self._covariance(self.points)
+        observed = *self._matrices(self.points, self.given_variance), self.values, self.whitener
         if self.shared:
-            mean = posterior_mean(flat, covariance, self.variance, self.values)
+            mean = posterior_mean(flat, *observed)
         else:
-            identity = tf.broadcast_to(
-                tf.eye(shape[3], dtype=flat.dtype), tf.shape(covariance)
-            )
-            weights = posterior_mean(identity, covariance, self.variance, self.values)
+            identity = tf.eye(shape[3], dtype=flat.dtype)
+            identity = tf.broadcast_to(identity, tf.shape(self.whitener))
+            weights = posterior_mean(identity, *observed)
             mean = tf.matmul(flat, tf.einsum("bcnx->bnc", weights))
         return tf.reshape(mean, tf.concat([shape[:3], tf.shape(mean)[-1:]], axis=0))
 
@@ -91,11 +92,12 @@ class Conditioning:
             raise ValueError(
                 f"marginal_likelihood_trains must be one of {TRAINS}, found {trains!r}."
             )
-        points, values, given = self.points, self.values, self.given_variance
+        data = self.points, self.given_variance, self.values
         if trains == "kernel":
-            points, values, given = (tf.stop_gradient(t) for t in (points, values, given))
+            data = tuple(tf.stop_gradient(tensor) for tensor in data)
+        points, given_variance, values = data
         nll = negative_log_marginal_likelihood(
-            self._covariance(points), self._noise(given), values
+            *self._matrices(points, given_variance), values, self.whitener, self.log_det
         )
         return nll if self.shared else nll[..., 0]
 
@@ -103,8 +105,8 @@ class Conditioning:
 def prepare(points, values, variance, *, signal_std, length_scale, noise, observation_noise):
     """Checks observations and prior parameters and brings them into the form of `Conditioning`.
 
-    What is not observed is replaced here, once, so that it can influence neither results nor
-    gradients: values become 0, and so do the points at which nothing is observed.
+    What is not observed is replaced here, so that it can influence neither results nor gradients:
+    values become 0, and so do coordinates of padding points that are not finite.
     Arguments and errors are those of `tfpn.math.convolve`.
     """
     if noise not in NOISE:
@@ -118,23 +120,32 @@ def prepare(points, values, variance, *, signal_std, length_scale, noise, observ
     if noise == "shared":
         given = _shared_variance(variance)
         observed = tf.math.is_finite(given)[..., None]
-        values = tf.where(observed, values, 0.0)
+        values = observed_only(values, missing_mask(given[..., None]))
         observation_noise = tf.reduce_mean(observation_noise)
     else:
         given = tf.linalg.matrix_transpose(variance)
-        entries = tf.math.is_finite(variance)
-        observed = tf.reduce_any(entries, axis=-1, keepdims=True)
-        values = tf.linalg.matrix_transpose(tf.where(entries, values, 0.0))[..., None]
+        observed = tf.reduce_any(tf.math.is_finite(variance), axis=-1, keepdims=True)
+        values = observed_only(values, missing_mask(variance))
+        values = tf.linalg.matrix_transpose(values)[..., None]
         observation_noise = observation_noise[..., None]
+    finite = tf.math.is_finite(points)
+    check = tf.debugging.Assert(
+        tf.reduce_all(finite | ~observed),
+        ["points holds NaN or infinity where a value is observed; check it by tfpn.observations."],
+    )
+    with tf.control_dependencies([] if check is None else [check]):
+        values = tf.identity(values)
     return Conditioning(
-        points=tf.where(observed, points, 0.0),
+        # Not masked by `observed`: so all layers share one tensor of points, and the graph
+        # optimiser computes what depends on points alone once for a whole network.
+        points=tf.where(finite, points, 0.0),
         values=values,
         given_variance=given,
         observation_noise=observation_noise,
         signal_std=signal_std,
         length_scale=length_scale,
         shared=noise == "shared",
-    )
+    ).factorised()
 
 
 def _shared_variance(variance):

@@ -175,14 +175,15 @@ def _mixed_variance(posterior_covariance, weights, shared):
     """``sum_{ij,b} W_i[b, a] W_j[b, a] N_ij^b``, clipped at the zero that rounding may cross."""
     operators, channels, out = weights.shape
     if shared:
-        gram = tf.einsum("ibo,jbo->ijo", weights, weights)
+        by_output = tf.transpose(weights, [2, 0, 1])  # [c_out, K, c_in]
+        gram = tf.matmul(by_output, by_output, transpose_b=True)
         order = posterior_covariance  # [B, M, K, K]
         terms = operators * operators
     else:
-        gram = tf.einsum("ibo,jbo->bijo", weights, weights)
+        gram = tf.einsum("ibo,jbo->obij", weights, weights)
         order = tf.einsum("bcmij->bmcij", posterior_covariance)
         terms = channels * operators * operators
     shape = tf.shape(order)
     flat = tf.reshape(order, [shape[0] * shape[1], terms])
-    result = tf.matmul(flat, tf.reshape(gram, [terms, out]))
+    result = tf.matmul(flat, tf.reshape(gram, [out, terms]), transpose_b=True)
     return tf.nn.relu(tf.reshape(result, [shape[0], shape[1], out]))

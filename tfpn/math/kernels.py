@@ -130,32 +130,47 @@ def operator_kernels(query, points, *, signal_std, length_scale, drift, diffusio
 def _gaussian_of_affine(coefficients, log_amplitude, features):
     """``exp(log_amplitude_k - 1/2 |coefficients_k features|^2)``, [B, M, K, N].
 
-    coefficients [K, d, d+1], log_amplitude [K], features [B, M, d+1, N]. Written as a sum of
-    squares, not as one quadratic form in the features: where a drift is many widths long the
-    quadratic form loses all digits of float32.
+    coefficients [K, d, d+1], log_amplitude [K], features [B, M, d+1, N].
     """
-    white = [coefficients[:, axis] @ features for axis in range(coefficients.shape[1])]
-    squares = tf.add_n([tf.square(w) for w in white])
-    kernel = tf.exp(log_amplitude[:, None] - 0.5 * squares)
+    size = features.shape[2]
+    pairs = [(p, q) for p in range(size) for q in range(p, size)]
+    # The products f_p f_q, p <= q; the last one is 1.
+    products = tf.concat(
+        [features[:, :, p:] * features[:, :, p : p + 1] for p in range(size)], axis=2
+    )
+
+    def white():
+        return [coefficients[:, axis] @ features for axis in range(size - 1)]
+
+    def quadratic_form():
+        """One matrix product, but its terms are as large as (drift / width)^2 and cancel."""
+        form = -0.5 * tf.matmul(coefficients, coefficients, transpose_a=True)
+        form = tf.stack([form[:, p, q] * (1.0 + (p != q)) for p, q in pairs], axis=-1)
+        form += log_amplitude[:, None] * tf.one_hot(len(pairs) - 1, len(pairs), dtype=form.dtype)
+        return tf.exp(tf.matmul(form, products))
+
+    def sum_of_squares():
+        """Accurate for any drift, at four times the cost."""
+        squares = tf.add_n([tf.square(w) for w in white()])
+        return tf.exp(log_amplitude[:, None] - 0.5 * squares)
+
+    # Drifts of up to 16 widths cost the quadratic form a rounding error of some 100 units.
+    longest = tf.reduce_max(tf.reduce_sum(tf.square(coefficients[..., -1]), axis=-1))
+    kernel = tf.cond(longest <= 256.0, quadratic_form, sum_of_squares)
+    kernel.set_shape([*features.shape[:2], coefficients.shape[0], features.shape[3]])
 
     def gradient(upstream):
         weighted = upstream * kernel
         # All parameter gradients are contractions of sum_mn weighted f f^T, symmetric in f.
-        size = features.shape[2]
-        pairs = [(p, q) for p in range(size) for q in range(p, size)]
-        products = tf.gather(features, [p for p, _ in pairs], axis=2) * tf.gather(
-            features, [q for _, q in pairs], axis=2
-        )
         moments = tf.reduce_sum(tf.matmul(weighted, products, transpose_b=True), axis=[0, 1])
-        column = {pair: index for index, pair in enumerate(pairs)}
-        order = [column[min(p, q), max(p, q)] for p in range(size) for q in range(size)]
+        order = [pairs.index((min(p, q), max(p, q))) for p in range(size) for q in range(size)]
         moments = tf.reshape(tf.gather(moments, order, axis=-1), [-1, size, size])
         d_coefficients = -tf.matmul(coefficients, moments)
         d_log_amplitude = moments[:, -1, -1]
         d_features = -tf.add_n(
             [
                 tf.matmul(coefficients[:, axis], weighted * w, transpose_a=True)
-                for axis, w in enumerate(white)
+                for axis, w in enumerate(white())
             ]
         )
         return d_coefficients, d_log_amplitude, d_features

@@ -77,7 +77,7 @@ def _double_factor(width):
     for n in range(12):
         series += term / ((2 * n + 1) * (n + 1))
         term *= -0.5 * square / (n + 1)
-    series *= square * math.sqrt(0.5 / math.pi) 
+    series *= square * math.sqrt(0.5 / math.pi)
     return tf.where(width < 1.0, series, exact)
 
 

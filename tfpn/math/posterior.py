@@ -6,7 +6,7 @@ of the precision p = 1 / variance (0 where unobserved), so that no infinity ente
     D = diag(sqrt(p))    B = I + D K D = L L^T    F = L^-1 D    (K + S)^-1 = F^T F
 
 B has eigenvalues >= 1. Gradients are written by hand: they need no factorisation of their own, and
-nothing but products of the matrices at hand. They can be differentiated again.
+nothing but products of the matrices at hand. A second differentiation raises an error.
 """
 
 import math
@@ -35,16 +35,31 @@ def _observed(variance):
     return tf.math.is_finite(variance)
 
 
-def _whitener(covariance, variance):
-    """F [..., N, N] with F^T F = (K + S)^-1, and log det B [...]."""
-    root = tf.where(_observed(variance), tf.math.rsqrt(variance), 0.0)
+def whiten(covariance, variance):
+    """Factorises ``K + S`` once, for all functions below.
+
+    Args:
+        covariance: K, prior covariance matrix at the observed points, [..., N, N].
+        variance: S's diagonal, [..., N], positive (see `floored_variance`), +inf = unobserved.
+
+    Returns:
+        The whitener F [..., N, N] with ``F^T F = (K + S)^-1``, whose columns at unobserved points
+        are 0, and ``log det(K + S)`` over the observed points, [...]. Both are constants for
+        automatic differentiation: the functions that take them know their derivatives.
+    """
+    covariance, variance = tf.stop_gradient(covariance), tf.stop_gradient(variance)
+    observed = _observed(variance)
+    root = tf.where(observed, tf.math.rsqrt(variance), 0.0)
     size = tf.shape(covariance)[-1]
     scaled = covariance * root[..., :, None] * root[..., None, :]
     factor = tf.linalg.cholesky(scaled + tf.eye(size, dtype=covariance.dtype))
     identity = tf.eye(size, batch_shape=tf.shape(covariance)[:-2], dtype=covariance.dtype)
     inverse = tf.linalg.triangular_solve(factor, identity)
     log_det = 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)), axis=-1)
-    return inverse * root[..., None, :], log_det
+    log_det += tf.reduce_sum(tf.where(observed, tf.math.log(variance), 0.0), axis=-1)
+    message = "second derivatives of Gaussian process posteriors are not implemented"
+    whitener = tf.raw_ops.PreventGradient(input=inverse * root[..., None, :], message=message)
+    return whitener, log_det
 
 
 def _symmetric(matrix):
@@ -52,7 +67,7 @@ def _symmetric(matrix):
 
 
 @tf.custom_gradient
-def condition(cross, covariance, variance, values):
+def condition(cross, covariance, variance, values, whitener):
     """Posterior of K linear functionals at each of M points, given N noisy observations.
 
     With k_i(x_m, X) the prior covariances between the functionals and the function at the
@@ -64,14 +79,13 @@ def condition(cross, covariance, variance, values):
 
     Args:
         cross: k_i(x_m, x_n), [..., M, K, N].
-        covariance: prior covariance matrix at the observed points, [..., N, N].
-        variance: noise variance [..., N], positive (see `floored_variance`), +inf = unobserved.
+        covariance, variance: K [..., N, N] and S's diagonal [..., N], as in `whiten`.
         values: y [..., N, c]; finite, read only where observed.
+        whitener: F of `whiten(covariance, variance)`.
 
     Returns:
         mean [..., M, K, c] and explained [..., M, K, K].
     """
-    whitener, _ = _whitener(covariance, variance)
     shape = tf.shape(cross)
     flat_shape = tf.concat([shape[:-3], [shape[-3] * shape[-2], shape[-1]]], axis=0)
     flat = tf.reshape(cross, flat_shape)
@@ -95,15 +109,14 @@ def condition(cross, covariance, variance, values):
         inner += tf.matmul(d_white_values, white_values, transpose_b=True)
         outer = tf.matmul(whitener, tf.matmul(inner, whitener), transpose_a=True)
         d_covariance = -0.5 * _symmetric(outer)
-        return d_cross, d_covariance, _noise_gradient(d_covariance, variance), d_values
+        return d_cross, d_covariance, _noise_gradient(d_covariance, variance), d_values, None
 
     return (mean, explained), gradient
 
 
 @tf.custom_gradient
-def posterior_mean(cross, covariance, variance, values):
+def posterior_mean(cross, covariance, variance, values, whitener):
     """The mean of `condition` alone, for cross [..., M, N]: ``cross (K + S)^-1 y``, [..., M, c]."""
-    whitener, _ = _whitener(covariance, variance)
     white_values = tf.matmul(whitener, values)
     weights = tf.matmul(whitener, white_values, transpose_a=True)  # (K + S)^-1 y
     mean = tf.matmul(cross, weights)
@@ -113,31 +126,28 @@ def posterior_mean(cross, covariance, variance, values):
         d_weights = tf.matmul(cross, d_mean, transpose_a=True)
         d_values = tf.matmul(whitener, tf.matmul(whitener, d_weights), transpose_a=True)
         d_covariance = -_symmetric(tf.matmul(d_values, weights, transpose_b=True))
-        return d_cross, d_covariance, _noise_gradient(d_covariance, variance), d_values
+        return d_cross, d_covariance, _noise_gradient(d_covariance, variance), d_values, None
 
     return mean, gradient
 
 
 @tf.custom_gradient
-def negative_log_marginal_likelihood(covariance, variance, values):
+def negative_log_marginal_likelihood(covariance, variance, values, whitener, log_det):
     """Negative log marginal likelihood of each column of ``values`` (the paper's L_GP).
 
     ``1/2 [y^T (K + S)^-1 y + log det(K + S) + n log 2 pi]``, where determinant and n count the
     observed points only: with no observation at all it is 0.
 
     Args:
-        covariance: K [..., N, N].
-        variance: S's diagonal [..., N], positive, +inf = unobserved.
-        values: y [..., N, c].
+        covariance, variance, values: as in `condition`; read by the gradient alone.
+        whitener, log_det: of `whiten(covariance, variance)`.
 
     Returns:
         [..., c].
     """
-    whitener, log_det = _whitener(covariance, variance)
     white_values = tf.matmul(whitener, values)
-    observed = _observed(variance)
-    logs = tf.where(observed, tf.math.log(variance) + math.log(2.0 * math.pi), 0.0)
-    constant = log_det + tf.reduce_sum(logs, axis=-1)
+    count = tf.reduce_sum(tf.cast(_observed(variance), values.dtype), axis=-1)
+    constant = log_det + count * math.log(2.0 * math.pi)
     result = 0.5 * (tf.reduce_sum(tf.square(white_values), axis=-2) + constant[..., None])
 
     def gradient(upstream):
@@ -146,7 +156,7 @@ def negative_log_marginal_likelihood(covariance, variance, values):
         inverse = tf.matmul(whitener, whitener, transpose_a=True)
         total = tf.reduce_sum(upstream, axis=-1)[..., None, None]
         d_covariance = 0.5 * (total * inverse - tf.matmul(weighted, weights, transpose_b=True))
-        return d_covariance, _noise_gradient(d_covariance, variance), weighted
+        return d_covariance, _noise_gradient(d_covariance, variance), weighted, None, None
 
     return result, gradient
 

@@ -105,23 +105,24 @@ def _rectified_moments(mean, variance):
     sigma = variance * inverse_sigma
     t = tf.minimum(tf.abs(mean) * inverse_sigma, _LARGEST_T)
     density, zeroth, first, second = _tail_functions(t)
-    positive = mean > 0.0
     tail = density * zeroth  # Phi(-t)
-    # Phi(mean / sigma) and Phi(-mean / sigma); neither is one minus the other, which cancels.
-    probability = tf.where(positive, 1.0 - tail, tail)
-    complement = tf.where(positive, tail, 1.0 - tail)
+    # Where mean > 0 the identity relu(f) = f + relu(-f) is used. Sums instead of selections: `step`
+    # is 1, 0 and, at mean = 0 where `central` is 0, 1/2.
+    step = 0.5 + 0.5 * tf.sign(mean)
+    central = 1.0 - 2.0 * tail
+    upper = step * central
+    probability = tail + upper  # Phi(mean / sigma)
     density_first = density * first
     rectified_mean = tf.nn.relu(mean) + sigma * density_first
-    # Var relu(f) = variance * ratio, by the identity relu(f) = f + relu(-f) where mean > 0.
-    lower = density * second - tf.square(density_first)
-    ratio = tf.where(positive, 1.0 - 2.0 * tail + lower, lower)
-    rectified_variance = variance * ratio
+    rectified_variance = variance * (upper + density * second - tf.square(density_first))
 
     def gradient(d_mean, d_variance):
         # d E / d mu = Phi, d E / d v = phi / (2 sigma), d Var / d mu = 2 E Phi(-mu/sigma),
         # d Var / d v = Phi - E phi / sigma.
-        scaled_mean = tf.where(positive, t, 0.0) + density_first
-        slope = tf.where(variance > 0.0, 0.5 * density * inverse_sigma, 0.0)
+        scaled_mean = step * t + density_first
+        complement = tail + (central - upper)  # not 1 - probability, which cancels
+        # sigma * inverse_sigma is 1, and 0 at variance 0.
+        slope = 0.5 * density * inverse_sigma * (sigma * inverse_sigma)
         return (
             d_mean * probability + 2.0 * d_variance * rectified_mean * complement,
             d_mean * slope + d_variance * (probability - scaled_mean * density),

@@ -97,15 +97,14 @@ class PNCNN(keras.Model):
             )
         check_choice("uncertainty", uncertainty, UNCERTAINTY)
         check_count("num_blocks", num_blocks)
+        dtype = keras.dtype_policies.get(dtype)
         config = dict(locals())
         self._check_pooling(pooling)
         likelihood = {
             "marginal_likelihood_weight": marginal_likelihood_weight,
             "marginal_likelihood_trains": marginal_likelihood_trains,
         }
-        points_dtype = "float64" if keras.DTypePolicy(
-            dtype or keras.config.dtype_policy().name
-        ).compute_dtype == "float64" else "float32"
+        points_dtype = "float64" if dtype.compute_dtype == "float64" else "float32"
         inputs = {
             key: keras.Input((None, size), dtype=points_dtype, name=key)
             for key, size in (
@@ -160,9 +159,7 @@ class PNCNN(keras.Model):
     @property
     def pn_layers(self):
         """The layers that hold a GP prior: all convolutions and the pooling, in order."""
-        return [
-            layer for layer in self.layers if isinstance(layer, (PNConv, IntegralPooling))
-        ]
+        return [layer for layer in self.layers if isinstance(layer, (PNConv, IntegralPooling))]
 
     def adapt(self, data):
         """Starts length scales, drifts, signal and noise level from the data, before training.
@@ -185,16 +182,6 @@ class PNCNN(keras.Model):
         first.adapt(data)
         for layer in others:
             layer.set_spacing(spacing)
-
-    def compile(self, *args, jit_compile="auto", **kwargs):
-        """As `keras.Model.compile`, except that ``jit_compile="auto"`` looks at the device.
-
-        XLA compiles the step on a GPU. On a CPU its batched Cholesky factorisation is an order of
-        magnitude slower than TensorFlow's, so there "auto" leaves it out.
-        """
-        if jit_compile == "auto":
-            jit_compile = bool(tf.config.list_logical_devices("GPU"))
-        super().compile(*args, jit_compile=jit_compile, **kwargs)
 
     def predict_distribution(self, x, batch_size=32):
         """The outputs as independent normal distributions.
@@ -256,8 +243,7 @@ class PNCNN(keras.Model):
     def get_config(self):
         config = dict(self._config)
         config["trainable"] = self.trainable
-        if config["dtype"] is not None:
-            config["dtype"] = keras.dtype_policies.serialize(keras.dtype_policies.get(config["dtype"]))
+        config["dtype"] = keras.dtype_policies.serialize(config["dtype"])
         return config
 
 
