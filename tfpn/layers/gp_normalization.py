@@ -12,11 +12,11 @@ from tfpn.math.normalization import normalize
 class GPNormalization(GPLayer):
     """Affine map per channel that gives a GP feature map zero mean and unit spread.
 
-    ``values' = gamma (values - m) / q + beta`` and ``variance' = (gamma / q)^2 variance``, where m is
-    the mean of the values and q^2 their total variance, that of the values plus the mean of their
-    uncertainties (law of total variance), over the observed entries of the batch. That spread is
-    what a unit-variance prior in the next layer expects. In inference running averages of m and
-    q^2 take the batch's place, as in batch normalisation.
+    ``values' = gamma (values - m) / q + beta`` and ``variance' = (gamma / q)^2 variance``, where
+    m is the mean of the values and q^2 their total variance, that of the values plus the mean of
+    their uncertainties (law of total variance), over the observed entries of the batch. That
+    spread is what a unit-variance prior in the next layer expects. In inference running averages
+    of m and q^2 take the batch's place, as in batch normalisation.
 
     Args:
         momentum: of the running averages.

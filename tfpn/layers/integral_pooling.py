@@ -2,7 +2,6 @@
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from tfpn.layers.base import GPPosteriorLayer
 from tfpn.math.pooling import integrate
@@ -12,8 +11,8 @@ from tfpn.math.pooling import integrate
 class IntegralPooling(GPPosteriorLayer):
     """Integral of each channel's GP posterior over the whole space or a box (appendix).
 
-    Over R^d the mean is ``a 1^T (K + S)^-1 y`` with ``a = s^2 (2 pi l^2)^(d/2)`` and the variance is
-    infinite. Over a box both are finite, by products of normal CDFs.
+    Over R^d the mean is ``a 1^T (K + S)^-1 y`` with ``a = s^2 (2 pi l^2)^(d/2)`` and the variance
+    is infinite. Over a box both are finite, by products of normal CDFs.
 
     Args:
         box: None for the whole space, or ``(low, high)``, each a number or a list of d numbers in

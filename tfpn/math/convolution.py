@@ -22,7 +22,7 @@ def convolve(
     observation_noise=0.0,
     marginal_likelihood_trains="all",
 ):
-    """Flow of K drift-diffusions applied to a GP posterior, channels mixed: exact mean and variance.
+    """Flow of K drift-diffusions of a GP posterior, channels mixed: exact mean and variance.
 
     Each input channel is a zero-mean GP with the RBF kernel, observed at ``points``. With
     ``w_b = (K + S_b)^-1 y_b`` and

@@ -16,7 +16,7 @@ def missing_mask(variance):
 
 @tf.custom_gradient
 def observed_only(tensor, missing):
-    """``tensor`` with 0 where ``missing`` is 1, whatever is stored there, NaN and infinity included.
+    """``tensor`` with 0 where ``missing`` is 1, even if NaN or infinity is stored there.
 
     Args:
         tensor: values or variance, [B, N, c].

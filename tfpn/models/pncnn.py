@@ -92,19 +92,20 @@ class PNCNN(keras.Model):
     ):
         if num_classes is not None and num_outputs is not None:
             raise ValueError(
-                f"give num_classes or num_outputs, not both: found {num_classes} and {num_outputs}; "
-                "for regression set num_classes=None."
+                f"give num_classes or num_outputs, not both: found {num_classes} and "
+                f"{num_outputs}; for regression set num_classes=None."
             )
         check_choice("uncertainty", uncertainty, UNCERTAINTY)
         check_count("num_blocks", num_blocks)
-        dtype = keras.dtype_policies.get(dtype)
+        policy = keras.dtype_policies.get(dtype)
+        dtype = policy.name  # also where it came from the global policy, for reloading
         config = dict(locals())
         self._check_pooling(pooling)
         likelihood = {
             "marginal_likelihood_weight": marginal_likelihood_weight,
             "marginal_likelihood_trains": marginal_likelihood_trains,
         }
-        points_dtype = "float64" if dtype.compute_dtype == "float64" else "float32"
+        points_dtype = "float64" if policy.compute_dtype == "float64" else "float32"
         inputs = {
             key: keras.Input((None, size), dtype=points_dtype, name=key)
             for key, size in (
@@ -142,18 +143,22 @@ class PNCNN(keras.Model):
         units = num_classes if num_outputs is None else num_outputs
         if units is not None:
             outputs = keras.layers.Dense(
-                check_count("num_classes or num_outputs", units), dtype=dtype, name="head"
+                # In full precision under a mixed policy: these are the logits.
+                check_count("num_classes or num_outputs", units),
+                dtype=points_dtype,
+                name="head",
             )(pooled["values"])
         super().__init__(inputs=inputs, outputs=outputs, name=name)
         self.trainable = trainable
-        self._config = {k: v for k, v in config.items() if k not in ("self", "__class__")}
+        self._config = {k: v for k, v in config.items() if k not in ("self", "__class__", "policy")}
         self._config["name"] = self.name
 
     @staticmethod
     def _check_pooling(pooling):
         if isinstance(pooling, str) and pooling != "space":
             raise ValueError(
-                f"pooling must be 'space' or a box (low, high), such as (0.0, 1.0), found {pooling!r}."
+                "pooling must be 'space' or a box (low, high), such as (0.0, 1.0), found "
+                f"{pooling!r}."
             )
 
     @property
@@ -172,7 +177,8 @@ class PNCNN(keras.Model):
                 begin with one, of which enough batches for 256 examples are read.
 
         Raises:
-            ValueError: if no example has two distinct observed points, or for an unbatched data set.
+            ValueError: if no example has two distinct observed points, or for an unbatched
+                data set.
         """
         if isinstance(data, tf.data.Dataset):
             data = _first_examples(data)
@@ -208,10 +214,10 @@ class PNCNN(keras.Model):
         if "head" not in [layer.name for layer in self.layers]:
             raise ValueError("this model has no head: give num_classes or num_outputs.")
         pooling = keras.Model(self.inputs_dict, self.get_layer("pooling").output)
-        pooled = pooling.predict(x, batch_size=batch_size, verbose=0)
+        mean, variance = pooling.predict(x, batch_size=batch_size, verbose=0)
         head = self.get_layer("head")
-        loc = tf.matmul(pooled["values"], head.kernel) + head.bias
-        variance = tf.matmul(pooled["variance"], tf.square(head.kernel))
+        loc = tf.matmul(mean, head.kernel) + head.bias
+        variance = tf.matmul(variance, tf.square(head.kernel))
         return tfp.distributions.Normal(loc, tf.sqrt(variance))
 
     def feature_maps(self, x, query):
@@ -241,10 +247,7 @@ class PNCNN(keras.Model):
         return {tensor.name: tensor for tensor in self.inputs}
 
     def get_config(self):
-        config = dict(self._config)
-        config["trainable"] = self.trainable
-        config["dtype"] = keras.dtype_policies.serialize(config["dtype"])
-        return config
+        return {**self._config, "trainable": self.trainable}
 
 
 def _first_examples(dataset, count=256):
