@@ -49,7 +49,7 @@ def main():
 
     model = tfpn.models.PNCNN(
         num_classes=len(CLASSES),
-        channels=16,
+        channels=12,
         num_blocks=2,
         num_basis=5,
         spatial_dim=1,
@@ -57,11 +57,11 @@ def main():
     )
     model.adapt(x)  # length scales and drifts from the spacing of the samples
     model.compile(
-        optimizer=keras.optimizers.Adam(1e-2),
+        optimizer=keras.optimizers.Adam(2e-2),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
     )
-    model.fit(x, y, batch_size=30, epochs=12, verbose=2)
+    model.fit(x, y, batch_size=30, epochs=8, verbose=2)
     accuracy = model.evaluate(x_test, y_test, verbose=0, return_dict=True)["accuracy"]
     print(f"test accuracy {accuracy:.3f}")
 

@@ -150,27 +150,20 @@ def test_foreign_folder_is_never_used(tmp_path):
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
-def test_overwrite_starts_anew(killed, tmp_path):
+def test_overwrite_clears_the_run_and_broken_weights_are_never_kept(killed, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(killed, folder)
-    outcome = command("train", *SMALL, "--epochs", "1", "--output", folder, "--overwrite")
-    assert outcome.status == 0, outcome.err
-    assert [row["epoch"] for row in rows(folder)] == ["0"]
-    assert [path.name for path in (folder / "backup").iterdir()] == ["epoch-00001.weights.h5"]
-
-
-def test_diverging_training_is_an_error(tmp_path):
-    folder = tmp_path / "run"
     outcome = command(
         *("train", *SMALL, "--learning-rate", "1e38", "--set", "training.schedule=constant"),
-        *("--output", folder),
+        *("--output", folder, "--overwrite"),
     )
     assert outcome.status == 1
     message = outcome.err.splitlines()[-1]
     assert message.startswith("tfpn train: ") and "learning_rate" in message
     assert "the loss became" in message or "not finite" in message
     assert not (folder / "model.keras").exists()
-    assert not list((folder / "backup").glob("*")), "broken weights must not become a backup"
+    assert not list((folder / "backup").iterdir()) and not (folder / "log.csv").read_text()
+    assert recipes.load(folder / "recipe.toml").sections["training"]["learning_rate"] == 1e38
 
 
 def test_order_depends_on_seed_and_epoch_only():
