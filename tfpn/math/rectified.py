@@ -100,7 +100,7 @@ def rectified_moments(mean, variance):
 @tf.custom_gradient
 def _rectified_moments(mean, variance):
     # The floor keeps 0/0 out; where it acts, sigma is 0 and so is every term with phi.
-    tiny = mean.dtype.as_numpy_dtype(2.0) ** (-96 if mean.dtype == tf.float32 else -960)
+    tiny = mean.dtype.as_numpy_dtype(2.0) ** (-126 if mean.dtype == tf.float32 else -1022)
     inverse_sigma = tf.math.rsqrt(tf.maximum(variance, tiny))
     sigma = variance * inverse_sigma
     t = tf.minimum(tf.abs(mean) * inverse_sigma, _LARGEST_T)
