@@ -5,8 +5,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.contract import KEYS
+from tfpn.math.channels import channel_sum
 from tfpn.math.conditioning import NOISE, TRAINS
-from tfpn.math.missing import with_missing
 
 if keras.backend.backend() != "tensorflow":
     raise ImportError(
@@ -27,6 +27,7 @@ class GPLayer(keras.layers.Layer):
     def __init__(self, **kwargs):
         # Keras would cast float32 points to half precision under a mixed policy.
         super().__init__(autocast=False, **kwargs)
+        self._built_for = None  # d and c, where weights depend on them
 
     @property
     def algebra_dtype(self):
@@ -36,8 +37,16 @@ class GPLayer(keras.layers.Layer):
     def _cast(self, tensor):
         return tf.cast(tf.convert_to_tensor(tensor), self.algebra_dtype)
 
+    def add_weight(self, **kwargs):
+        """Keras's, with weights that are read in their own precision under a mixed policy too."""
+        return super().add_weight(autocast=False, **kwargs)
+
     def _unpack(self, observations):
-        """points, values and variance in the algebra's dtype."""
+        """points, values and variance in the algebra's dtype, after a check of their shapes."""
+        if isinstance(observations, dict):
+            self._check_shapes({key: tensor.shape for key, tensor in observations.items()})
+        else:
+            self._check_shapes(observations)
         return tuple(self._cast(observations[key]) for key in KEYS)
 
     def _check_shapes(self, shapes):
@@ -59,27 +68,33 @@ class GPLayer(keras.layers.Layer):
                 f"{type(self).__name__} {self.name!r}: values {tuple(shapes['values'])} and "
                 f"variance {tuple(shapes['variance'])} must have the same shape."
             )
-        sizes = {shapes[key][1] for key in KEYS} - {None}
-        if len(sizes) > 1:
+        for axis, what in enumerate(("examples", "points")):
+            if len({shapes[key][axis] for key in KEYS} - {None}) > 1:
+                raise ValueError(
+                    f"{type(self).__name__} {self.name!r}: points {tuple(shapes['points'])} and "
+                    f"values {tuple(shapes['values'])} disagree on the number of {what}."
+                )
+        found = shapes["points"][-1], shapes["values"][-1]
+        if self._built_for not in (None, found):
             raise ValueError(
-                f"{type(self).__name__} {self.name!r}: points {tuple(shapes['points'])} and "
-                f"values {tuple(shapes['values'])} disagree on the number of points."
+                f"{type(self).__name__} {self.name!r} was built for {self._built_for[0]} "
+                f"dimension(s) and {self._built_for[1]} channel(s), found points "
+                f"{tuple(shapes['points'])} and values {tuple(shapes['values'])}."
             )
-        return shapes["points"][-1], shapes["values"][-1]
+        return found
 
-    def _output(self, points, values, variance, missing):
-        """The contract's dict: value 0 and variance +inf where ``missing`` is 1.
+    def _output(self, points, values, variance):
+        """The contract's dict, checked.
 
         NaN never leaves quietly: outside XLA-compiled functions it raises an error with the
         layer's name.
         """
-        self._check_finite(values, variance)
-        values, variance = with_missing(values, variance, missing)
+        self._check_finite(values)
         return {"points": points, "values": values, "variance": variance}
 
-    def _check_finite(self, *tensors):
-        """Raises tf.errors.InvalidArgumentError if a sum over a tensor is not finite."""
-        total = tf.add_n([tf.reduce_sum(tf.stop_gradient(tensor)) for tensor in tensors])
+    def _check_finite(self, tensor):
+        """Raises tf.errors.InvalidArgumentError if a sum over the tensor is not finite."""
+        total = tf.reduce_sum(channel_sum(tf.stop_gradient(tensor)))
         tf.debugging.check_numerics(
             total, f"{type(self).__name__} {self.name!r} computed a result that is not finite"
         )

@@ -4,7 +4,8 @@ import keras
 import tensorflow as tf
 
 from tfpn.layers.base import GPLayer, check_count
-from tfpn.math.missing import missing_mask, observed_only
+from tfpn.math.channels import add_bias, mix_channels
+from tfpn.math.missing import missing_mask, observed_only, penalty
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -50,7 +51,7 @@ class ChannelMix(GPLayer):
         self.bias_initializer = keras.initializers.get(bias_initializer)
 
     def build(self, observations_shape):
-        _, channels = self._check_shapes(observations_shape)
+        _, channels = self._built_for = self._check_shapes(observations_shape)
         self.kernel = self.add_weight(
             name="kernel", shape=(channels, self.filters), initializer=self.kernel_initializer
         )
@@ -62,13 +63,14 @@ class ChannelMix(GPLayer):
 
     def call(self, observations):
         points, values, variance = self._unpack(observations)
-        missing = missing_mask(tf.reduce_max(variance, axis=-1, keepdims=True))
+        infinite = penalty(tf.reduce_max(variance, axis=-1, keepdims=True))
+        missing = missing_mask(infinite)
         kernel = self._cast(self.kernel)
-        mixed = tf.matmul(observed_only(values, missing), kernel)
+        mixed = mix_channels(observed_only(values, missing), kernel)
         if self.bias is not None:
-            mixed = tf.nn.bias_add(mixed, self._cast(self.bias))
-        mixed_variance = tf.matmul(observed_only(variance, missing), tf.square(kernel))
-        return self._output(points, mixed, mixed_variance, missing)
+            mixed = add_bias(mixed, self._cast(self.bias)) * (1.0 - missing)
+        mixed_variance = mix_channels(observed_only(variance, missing), tf.square(kernel))
+        return self._output(points, mixed, mixed_variance + infinite)
 
     def compute_output_spec(self, observations):
         shape = observations["values"].shape

@@ -4,7 +4,8 @@ import keras
 import tensorflow as tf
 
 from tfpn.layers.base import GPLayer, check_positive
-from tfpn.math.missing import missing_mask, observed_only
+from tfpn.math.channels import channel_sum
+from tfpn.math.missing import missing_mask, observed_only, penalty
 from tfpn.math.normalization import normalize
 
 
@@ -43,7 +44,7 @@ class GPNormalization(GPLayer):
         self.epsilon = check_positive("epsilon", epsilon)
 
     def build(self, observations_shape):
-        _, channels = self._check_shapes(observations_shape)
+        _, channels = self._built_for = self._check_shapes(observations_shape)
 
         def weight(name, initializer, trainable=True):
             return self.add_weight(
@@ -57,21 +58,23 @@ class GPNormalization(GPLayer):
 
     def call(self, observations, training=False):
         points, values, variance = self._unpack(observations)
-        missing = missing_mask(variance)
+        infinite = penalty(variance)
+        missing = missing_mask(infinite)
         values = observed_only(values, missing)
         variance = observed_only(variance, missing)
         gamma, beta = self._cast(self.gamma), self._cast(self.beta)
         if training:
-            count = tf.reduce_sum(1.0 - missing, axis=[0, 1])
+            count = channel_sum(1.0 - missing)
             values, variance, mean, spread = normalize(
                 values, variance, 1.0 - missing, gamma, beta, self.epsilon
             )
             self._update_averages(mean, spread, count)
         else:
             scale = gamma * tf.math.rsqrt(self._cast(self.moving_variance) + self.epsilon)
-            values = (values - self._cast(self.moving_mean)) * scale + beta
+            shift = beta - self._cast(self.moving_mean) * scale
+            values = values * scale + shift * (1.0 - missing)
             variance *= tf.square(scale)
-        return self._output(points, values, variance, missing)
+        return self._output(points, values, variance + infinite)
 
     def _update_averages(self, mean, spread, count):
         for moving, batch in ((self.moving_mean, mean), (self.moving_variance, spread)):

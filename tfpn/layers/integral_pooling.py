@@ -67,7 +67,7 @@ class IntegralPooling(GPPosteriorLayer):
                 raise ValueError(f"box must be (low, high) with low < high, found {box!r}.")
 
     def build(self, observations_shape):
-        dim, channels = self._check_shapes(observations_shape)
+        dim, channels = self._built_for = self._check_shapes(observations_shape)
         for side in self.box or ():
             if np.ndim(side) and np.shape(side) != (dim,):
                 raise ValueError(

@@ -5,8 +5,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.layers.base import GPPosteriorLayer, check_choice, check_count, check_positive
+from tfpn.math.channels import add_bias
 from tfpn.math.convolution import convolve, convolve_mean
-from tfpn.math.missing import missing_mask
+from tfpn.math.missing import missing_mask, penalty
 from tfpn.spacing import lattice, point_spacing
 
 UNCERTAINTY = ("diagonal", "none")
@@ -115,7 +116,7 @@ class PNConv(GPPosteriorLayer):
         self.bias_initializer = keras.initializers.get(bias_initializer)
 
     def build(self, observations_shape, query_shape=None):
-        dim, channels = self._check_shapes(observations_shape)
+        dim, channels = self._built_for = self._check_shapes(observations_shape)
         if query_shape is not None and (len(query_shape) != 3 or query_shape[-1] != dim):
             raise ValueError(
                 f"{type(self).__name__} {self.name!r}: query has shape {tuple(query_shape)}; "
@@ -194,10 +195,10 @@ class PNConv(GPPosteriorLayer):
             output_points = points
             query = tf.where(tf.math.is_finite(points), points, 0.0)
             # A point is padding if no channel is observed there.
-            missing = missing_mask(tf.reduce_min(variance, axis=-1, keepdims=True))
+            infinite = penalty(tf.reduce_min(variance, axis=-1, keepdims=True))
         else:
             query = output_points = self._cast(query)
-            missing = tf.zeros_like(query[..., :1])
+            infinite = tf.zeros_like(query[..., :1])
         factor = self._cast(self.diffusion_factor)
         parameters = {
             **self._prior(),
@@ -211,9 +212,10 @@ class PNConv(GPPosteriorLayer):
         else:
             mean, new_variance, nll = convolve(points, values, variance, query, **parameters)
         if self.bias is not None:
-            mean = tf.nn.bias_add(mean, self._cast(self.bias))
+            mean = add_bias(mean, self._cast(self.bias))
         self._add_marginal_likelihood(nll, variance)
-        return self._output(output_points, mean, new_variance, missing)
+        mean *= 1.0 - missing_mask(infinite)
+        return self._output(output_points, mean, new_variance + infinite)
 
     def compute_output_spec(self, observations, query=None):
         points = observations["points"] if query is None else query
