@@ -44,10 +44,10 @@ def whiten(covariance, variance):
 
     Returns:
         The whitener F [..., N, N] with ``F^T F = (K + S)^-1``, whose columns at unobserved points
-        are 0, and ``log det(K + S)`` over the observed points, [...]. Both are constants for
-        automatic differentiation: the functions that take them know their derivatives.
+        are 0, and ``log det(K + S)`` over the observed points, [...]. Both are opaque to
+        automatic differentiation: the functions that take them know their derivatives, and
+        differentiating through them any other way raises a LookupError.
     """
-    covariance, variance = tf.stop_gradient(covariance), tf.stop_gradient(variance)
     observed = _observed(variance)
     root = tf.where(observed, tf.math.rsqrt(variance), 0.0)
     size = tf.shape(covariance)[-1]
@@ -58,8 +58,10 @@ def whiten(covariance, variance):
     log_det = 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)), axis=-1)
     log_det += tf.reduce_sum(tf.where(observed, tf.math.log(variance), 0.0), axis=-1)
     message = "second derivatives of Gaussian process posteriors are not implemented"
-    whitener = tf.raw_ops.PreventGradient(input=inverse * root[..., None, :], message=message)
-    return whitener, log_det
+    return tuple(
+        tf.raw_ops.PreventGradient(input=result, message=message)
+        for result in (inverse * root[..., None, :], log_det)
+    )
 
 
 def _symmetric(matrix):
