@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from tfpn.layers.base import GPPosteriorLayer
+from tfpn.layers.base import GPPosteriorLayer, check_positive
 from tfpn.math.pooling import integrate
 
 
@@ -51,7 +51,7 @@ class IntegralPooling(GPPosteriorLayer):
         marginal_likelihood_trains="kernel",
         **kwargs,
     ):
-        self.spacing = float(spacing)
+        self.spacing = check_positive("spacing", spacing)
         super().__init__(
             length_scale=self.spacing if length_scale is None else length_scale,
             signal_std=signal_std,
@@ -78,7 +78,8 @@ class IntegralPooling(GPPosteriorLayer):
 
     def set_spacing(self, spacing):
         """Sets the length scale to its start value for ``spacing``."""
-        self.log_length_scale.assign(np.log(self.length_scale * float(spacing) / self.spacing))
+        scale = check_positive("spacing", spacing) / self.spacing
+        self.log_length_scale.assign(np.log(self.length_scale * scale))
 
     def call(self, observations):
         points, values, variance = self._unpack(observations)

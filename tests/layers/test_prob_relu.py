@@ -1,0 +1,39 @@
+"""The rectifier of Gaussian variables against Monte Carlo."""
+
+import numpy as np
+import pytest
+from layer_harness import CASES, make_input
+
+from tfpn.layers import ProbReLU
+
+
+def test_moments_against_monte_carlo():
+    rng = np.random.default_rng(0)
+    mean = np.array([-2.0, -0.7, 0.0, 0.4, 1.5])
+    variance = np.array([1.5, 0.3, 2.0, 1e-4, 0.8])
+    x = {"points": np.zeros((1, 5, 1)), "values": mean[None, :, None]}
+    x["variance"] = variance[None, :, None]
+    output = ProbReLU(dtype="float64")(x)
+    count = 400_000
+    samples = np.maximum(mean + np.sqrt(variance) * rng.normal(size=(count, 5)), 0.0)
+    error = samples.std(0) / np.sqrt(count)
+    assert (np.abs(np.ravel(output["values"]) - samples.mean(0)) < 4 * error).all()
+    deviation = (samples - samples.mean(0)) ** 2
+    error = deviation.std(0) / np.sqrt(count)
+    assert (np.abs(np.ravel(output["variance"]) - deviation.mean(0)) < 4 * error).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_without_variance_it_is_the_ordinary_relu(dtype):
+    x = make_input(dtype=dtype)
+    x["variance"] = np.zeros_like(x["variance"])
+    output = ProbReLU(dtype=dtype)(x)
+    np.testing.assert_array_equal(output["values"], np.maximum(x["values"], 0))
+    np.testing.assert_array_equal(output["variance"], 0)
+
+
+def test_unobserved_entries_stay_unobserved_one_by_one():
+    x = make_input(sporadic=True)
+    output = CASES["relu"].make()(x)
+    np.testing.assert_array_equal(np.isinf(output["variance"]), np.isinf(x["variance"]))
+    assert (np.asarray(output["values"])[np.isinf(x["variance"])] == 0).all()

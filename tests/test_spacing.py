@@ -1,0 +1,68 @@
+"""Spacing of points and lattices of drifts."""
+
+import numpy as np
+import pytest
+
+from tfpn.spacing import lattice, point_spacing
+
+
+def test_spacing_of_a_grid_is_its_step():
+    grid = np.stack(np.meshgrid(np.arange(6) * 0.3, np.arange(5) * 0.3), -1).reshape(1, -1, 2)
+    assert point_spacing(grid, np.zeros((1, 30, 1))) == pytest.approx(0.3)
+
+
+def test_spacing_against_a_loop_over_pairs():
+    rng = np.random.default_rng(0)
+    points = rng.uniform(size=(4, 9, 3))
+    variance = np.where(rng.uniform(size=(4, 9, 2)) < 0.4, np.inf, 0.1)
+    nearest = []
+    for example, noise in zip(points, variance, strict=True):
+        observed = [p for p, v in zip(example, noise, strict=True) if np.isfinite(v).any()]
+        for i, p in enumerate(observed):
+            others = [q for j, q in enumerate(observed) if j != i]
+            nearest.append(min(np.linalg.norm(p - q) for q in others))
+    assert point_spacing(points, variance) == pytest.approx(np.median(nearest), rel=1e-12)
+
+
+def test_padding_and_duplicates_do_not_count():
+    points = np.array([[[0.0], [1.0], [1.0], [3.0], [0.01], [np.nan]]])
+    variance = np.array([[[0.0], [0.0], [0.0], [0.0], [np.inf], [np.inf]]])
+    # Distances 1, 1 and 2.
+    assert point_spacing(points, variance) == pytest.approx(1.0)
+
+
+def test_many_points_are_thinned():
+    points = np.tile(np.arange(5000.0)[None, :, None] * 0.5, (3, 1, 1))
+    assert point_spacing(points, np.zeros((3, 5000, 1))) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("points", [[[[0.0]]], [[[1.0], [1.0]]], [[[0.0], [1.0]]]])
+def test_too_few_points(points):
+    points = np.array(points)
+    variance = np.zeros(points.shape)
+    variance[:, 1:] = np.inf if points.max() != points.min() else 0.0
+    with pytest.raises(ValueError, match="two distinct observed points.*spacing"):
+        point_spacing(points, variance)
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+def test_lattice_of_three_per_axis_is_the_convolutions_neighbourhood(dim):
+    found = {tuple(p) for p in lattice(3**dim, dim)}
+    assert found == {
+        tuple(p) for p in np.stack(np.meshgrid(*[[-1, 0, 1]] * dim), -1).reshape(-1, dim)
+    }
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+@pytest.mark.parametrize("count", [1, 2, 6, 20])
+def test_lattice_holds_the_nearest_points(count, dim):
+    found = lattice(count, dim)
+    assert found.shape == (count, dim)
+    np.testing.assert_array_equal(found, np.round(found))
+    assert len(np.unique(found, axis=0)) == count
+    norms = np.sum(found**2, axis=1)
+    assert norms[0] == 0 and (np.diff(norms) >= 0).all()
+    axes = np.meshgrid(*[np.arange(-11, 12)] * dim)
+    every = np.sort(sum(axis.ravel() ** 2 for axis in axes))[:count]
+    np.testing.assert_array_equal(norms, every)
+    np.testing.assert_array_equal(found, lattice(count, dim))
