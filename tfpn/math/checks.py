@@ -34,6 +34,5 @@ def require_static_dim(tensor, name):
 def require_rank(tensor, name, axes):
     """Raises unless ``tensor`` has one axis for each name in ``axes``."""
     if tensor.shape.rank != len(axes):
-        raise ValueError(
-            f"{name} has shape {tensor.shape}; expected {len(axes)} axes [{', '.join(axes)}]."
-        )
+        expected = f"{len(axes)} axes [{', '.join(axes)}]" if axes else "a scalar"
+        raise ValueError(f"{name} has shape {tensor.shape}; expected {expected}.")

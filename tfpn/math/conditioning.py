@@ -117,6 +117,7 @@ def prepare(points, values, variance, *, signal_std, length_scale, noise, observ
         for t in (points, variance, signal_std, length_scale, observation_noise)
     )
     _check_shapes(points, values, variance)
+    _check_parameter_shapes(signal_std, length_scale, observation_noise, values.shape[-1])
     if noise == "shared":
         given = _shared_variance(variance)
         observed = tf.math.is_finite(given)[..., None]
@@ -175,4 +176,15 @@ def _check_shapes(points, values, variance):
     if not variance.shape.is_compatible_with(values.shape):
         raise ValueError(
             f"variance has shape {variance.shape}, expected that of values, {values.shape}."
+        )
+
+
+def _check_parameter_shapes(signal_std, length_scale, observation_noise, channels):
+    require_rank(signal_std, "signal_std", ())
+    require_rank(length_scale, "length_scale", ())
+    shape = observation_noise.shape
+    if shape.rank != 0 and not shape.is_compatible_with([channels]):
+        raise ValueError(
+            f"observation_noise has shape {shape}, expected a scalar or one for each of the "
+            f"{channels} channels."
         )
