@@ -117,11 +117,8 @@ class PNConv(GPPosteriorLayer):
 
     def build(self, observations_shape, query_shape=None):
         dim, channels = self._built_for = self._check_shapes(observations_shape)
-        if query_shape is not None and (len(query_shape) != 3 or query_shape[-1] != dim):
-            raise ValueError(
-                f"{type(self).__name__} {self.name!r}: query has shape {tuple(query_shape)}; "
-                f"expected [B, M, {dim}] for points {tuple(observations_shape['points'])}."
-            )
+        if query_shape is not None:
+            self._check_query(query_shape, observations_shape["points"])
         self._build_prior(channels)
         radius = DIFFUSION_PER_SPACING * self.spacing
         kept = (1.0 + 2.0 * (radius / self.length_scale) ** 2) ** (-0.5 * dim)
@@ -147,6 +144,14 @@ class PNConv(GPPosteriorLayer):
             shape=(self.num_basis, dim, dim),
             initializer=lambda shape, dtype: self._initial_diffusion(self.spacing, dtype),
         )
+
+    def _check_query(self, shape, points_shape):
+        batch, _, dim = points_shape
+        if not tf.TensorShape(shape).is_compatible_with([batch, None, dim]):
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r}: query has shape {tuple(shape)}; "
+                f"expected [B, M, {dim}] for points {tuple(points_shape)}."
+            )
 
     def _initial_drift(self, spacing, dtype):
         return tf.constant(DRIFT_PER_SPACING * spacing * self._lattice, dtype)
@@ -194,9 +199,9 @@ class PNConv(GPPosteriorLayer):
         if query is None:
             output_points = points
             query = tf.where(tf.math.is_finite(points), points, 0.0)
-            # A point is padding if no channel is observed there.
-            infinite = penalty(tf.reduce_min(variance, axis=-1, keepdims=True))
+            infinite = self._padding_penalty(variance)
         else:
+            self._check_query(query.shape, points.shape)
             query = output_points = self._cast(query)
             infinite = tf.zeros_like(query[..., :1])
         factor = self._cast(self.diffusion_factor)
@@ -216,6 +221,12 @@ class PNConv(GPPosteriorLayer):
         self._add_marginal_likelihood(nll, variance)
         mean *= 1.0 - missing_mask(infinite)
         return self._output(output_points, mean, new_variance + infinite)
+
+    def _padding_penalty(self, variance):
+        """+inf at points without any observed channel, 0 elsewhere, [B, N, 1]."""
+        if self.noise == "shared":  # one channel tells for all
+            return penalty(variance[..., :1])
+        return penalty(tf.reduce_min(variance, axis=-1, keepdims=True))
 
     def compute_output_spec(self, observations, query=None):
         points = observations["points"] if query is None else query

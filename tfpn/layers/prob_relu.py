@@ -4,7 +4,7 @@ import keras
 
 from tfpn.distributions.rectified_normal import RectifiedNormal
 from tfpn.layers.base import GPLayer
-from tfpn.math.missing import missing_mask, observed_only
+from tfpn.math.missing import missing_mask, observed_only, penalty
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -32,12 +32,14 @@ class ProbReLU(GPLayer):
 
     def call(self, observations):
         points, values, variance = self._unpack(observations)
-        missing = missing_mask(variance)
+        infinite = penalty(variance)
+        missing = missing_mask(infinite)
         rectified = RectifiedNormal(
             loc=observed_only(values, missing),
             squared_scale=observed_only(variance, missing),
         )
-        return self._output(points, *rectified.mean_and_variance(), missing)
+        mean, variance = rectified.mean_and_variance()  # both 0 where missing
+        return self._output(points, mean, variance + infinite)
 
     def compute_output_spec(self, observations):
         return self._spec(observations["points"], *observations["values"].shape)

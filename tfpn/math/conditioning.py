@@ -4,9 +4,10 @@ import dataclasses
 
 import tensorflow as tf
 
+from tfpn.math.channels import mix_channels
 from tfpn.math.checks import floating, require_rank, require_static_dim
 from tfpn.math.kernels import rbf_kernel
-from tfpn.math.missing import missing_mask, observed_only
+from tfpn.math.missing import missing_mask, observed_only, penalty
 from tfpn.math.posterior import (
     condition,
     floored_variance,
@@ -121,12 +122,12 @@ def prepare(points, values, variance, *, signal_std, length_scale, noise, observ
     if noise == "shared":
         given = _shared_variance(variance)
         observed = tf.math.is_finite(given)[..., None]
-        values = observed_only(values, missing_mask(given[..., None]))
+        values = observed_only(values, missing_mask(penalty(given[..., None])))
         observation_noise = tf.reduce_mean(observation_noise)
     else:
         given = tf.linalg.matrix_transpose(variance)
         observed = tf.reduce_any(tf.math.is_finite(variance), axis=-1, keepdims=True)
-        values = observed_only(values, missing_mask(variance))
+        values = observed_only(values, missing_mask(penalty(variance)))
         values = tf.linalg.matrix_transpose(values)[..., None]
         observation_noise = observation_noise[..., None]
     finite = tf.math.is_finite(points)
@@ -151,10 +152,15 @@ def prepare(points, values, variance, *, signal_std, length_scale, noise, observ
 
 def _shared_variance(variance):
     """Mean over the channels, [B, N]; +inf where the point is not observed."""
-    shared = tf.reduce_mean(variance, axis=-1)
-    complete = tf.math.is_finite(shared) == tf.math.is_finite(tf.reduce_min(variance, axis=-1))
+    channels = variance.shape[-1]
+    if channels == 1:
+        return variance[..., 0]
+    ones = tf.ones([channels, 1], variance.dtype)
+    shared = mix_channels(variance, ones / channels)[..., 0]
+    # A point has some precision if any of its channels is observed.
+    precision = mix_channels(tf.math.reciprocal(tf.stop_gradient(variance)), ones)[..., 0]
     check = tf.debugging.Assert(
-        tf.reduce_all(complete),
+        tf.reduce_all(tf.math.is_finite(shared) == (precision > 0.0)),
         [
             "noise='shared' needs all channels of a point to be observed or missing together, but "
             "some points are observed in some channels only. Use noise='channel'."

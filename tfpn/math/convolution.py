@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from tfpn.math.channels import add_bias, mix_channels
 from tfpn.math.checks import require_rank
 from tfpn.math.conditioning import prepare
 from tfpn.math.kernels import operator_kernels, operator_prior_covariance
@@ -77,10 +78,9 @@ def convolve(
     )  # fmt: skip
     weights, operators = _operators(gp, query, weights, drift, diffusion)
     response, explained = gp.posterior(operators.cross())
-    posterior = operators.prior() - explained
     return (
         _mix(response, weights),
-        _mixed_variance(posterior, weights, gp.shared),
+        _mixed_variance(operators.prior(), explained, weights, gp.shared),
         gp.negative_log_marginal_likelihood(marginal_likelihood_trains),
     )
 
@@ -164,26 +164,26 @@ def _operators(gp, query, weights, drift, diffusion):
 
 def _mix(response, weights):
     """``sum_{k,b} W_k[b, a] response[..., k, b]`` as one matrix product."""
-    shape = tf.shape(response)
     operators, channels, out = weights.shape
-    flat = tf.reshape(response, [shape[0] * shape[1], operators * channels])
-    mixed = tf.matmul(flat, tf.reshape(weights, [operators * channels, out]))
-    return tf.reshape(mixed, [shape[0], shape[1], out])
+    shape = tf.concat([tf.shape(response)[:2], [operators * channels]], axis=0)
+    return mix_channels(
+        tf.reshape(response, shape), tf.reshape(weights, [operators * channels, out])
+    )
 
 
-def _mixed_variance(posterior_covariance, weights, shared):
+def _mixed_variance(prior, explained, weights, shared):
     """``sum_{ij,b} W_i[b, a] W_j[b, a] N_ij^b``, clipped at the zero that rounding may cross."""
     operators, channels, out = weights.shape
-    if shared:
-        by_output = tf.transpose(weights, [2, 0, 1])  # [c_out, K, c_in]
-        gram = tf.matmul(by_output, by_output, transpose_b=True)
-        order = posterior_covariance  # [B, M, K, K]
-        terms = operators * operators
-    else:
-        gram = tf.einsum("ibo,jbo->obij", weights, weights)
-        order = tf.einsum("bcmij->bmcij", posterior_covariance)
-        terms = channels * operators * operators
-    shape = tf.shape(order)
-    flat = tf.reshape(order, [shape[0] * shape[1], terms])
-    result = tf.matmul(flat, tf.reshape(gram, [out, terms]), transpose_b=True)
-    return tf.nn.relu(tf.reshape(result, [shape[0], shape[1], out]))
+    by_output = tf.transpose(weights, [2, 0, 1])  # [c_out, K, c_in]
+    gram = tf.matmul(by_output, by_output, transpose_b=True)
+    prior = mix_channels(tf.reshape(prior, [1, -1]), tf.transpose(tf.reshape(gram, [out, -1])))
+    if not shared:
+        gram = tf.einsum("obi,obj->obij", *2 * [tf.transpose(by_output, [0, 2, 1])])
+        explained = tf.einsum("bcmij->bmcij", explained)
+    gram = tf.reshape(gram, [out, -1])
+    shape = tf.shape(explained)
+    flat = tf.reshape(explained, [-1, gram.shape[1]])
+    explained = tf.matmul(flat, gram, transpose_b=True)
+    return tf.nn.relu(
+        tf.reshape(add_bias(-explained, prior[0]), tf.concat([shape[:2], [out]], axis=0))
+    )

@@ -8,6 +8,7 @@ arguments differ only in the drift and diffusion that reach it.
 
 import tensorflow as tf
 
+from tfpn.math.channels import channel_sum
 from tfpn.math.checks import floating, require_static_dim
 
 
@@ -23,8 +24,15 @@ def rbf_kernel(x1, x2, *, signal_std, length_scale):
     Returns:
         ``s^2 exp(-|x1 - x2|^2 / (2 l^2))``, [B, M, N].
     """
-    scaled = (x1[..., :, None, :] - x2[..., None, :, :]) / length_scale
-    return tf.square(signal_std) * tf.exp(-0.5 * tf.reduce_sum(tf.square(scaled), axis=-1))
+    # One spatial axis at a time: a last axis of d = 2 is slow to reduce. The distances depend on
+    # the points alone, so that the graph optimiser computes them once for a whole network.
+    squared = tf.add_n(
+        [
+            tf.math.squared_difference(x1[..., :, None, axis], x2[..., None, :, axis])
+            for axis in range(x1.shape[-1])
+        ]
+    )
+    return tf.exp(squared * (-0.5 / tf.square(length_scale)) + 2.0 * tf.math.log(signal_std))
 
 
 def diffused_kernel(x1, x2, *, signal_std, length_scale, drift, diffusion):
@@ -162,7 +170,9 @@ def _gaussian_of_affine(coefficients, log_amplitude, features):
     def gradient(upstream):
         weighted = upstream * kernel
         # All parameter gradients are contractions of sum_mn weighted f f^T, symmetric in f.
-        moments = tf.reduce_sum(tf.matmul(weighted, products, transpose_b=True), axis=[0, 1])
+        moments = tf.matmul(weighted, products, transpose_b=True)  # [B, M, K, pairs]
+        flat = [-1, coefficients.shape[0] * len(pairs)]
+        moments = tf.reshape(channel_sum(tf.reshape(moments, flat)), [-1, len(pairs)])
         order = [pairs.index((min(p, q), max(p, q))) for p in range(size) for q in range(size)]
         moments = tf.reshape(tf.gather(moments, order, axis=-1), [-1, size, size])
         d_coefficients = -tf.matmul(coefficients, moments)

@@ -8,10 +8,18 @@ numbers, 1 where unobserved and 0 elsewhere, made from the variance by ``inf - m
 import tensorflow as tf
 
 
-def missing_mask(variance):
-    """1 where ``variance`` is +inf and 0 elsewhere, in its dtype. A constant for gradients."""
+def penalty(variance):
+    """0 where ``variance`` is finite and +inf where it is +inf. A constant for gradients.
+
+    Added to a finite variance it marks what is not observed.
+    """
     variance = tf.stop_gradient(variance)
-    return tf.minimum(variance - tf.minimum(variance, variance.dtype.max), 1.0)
+    return variance - tf.minimum(variance, variance.dtype.max)
+
+
+def missing_mask(infinite):
+    """1 where a `penalty` is +inf, 0 where it is 0."""
+    return tf.minimum(infinite, 1.0)
 
 
 @tf.custom_gradient
@@ -30,10 +38,3 @@ def observed_only(tensor, missing):
         return upstream * (1.0 - missing), None
 
     return tf.where(missing > 0.0, tf.zeros([], tensor.dtype), tensor), gradient
-
-
-def with_missing(values, variance, missing):
-    """Value 0 and variance +inf where ``missing`` is 1; both arguments must be finite there."""
-    present = 1.0 - missing
-    # 1 / present - 1 is 0 or +inf.
-    return values * present, variance * present + (tf.math.reciprocal(present) - 1.0)

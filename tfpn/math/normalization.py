@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from tfpn.math.channels import channel_sum
+
 
 def normalize(values, variance, weight, gamma, beta, epsilon):
     """Affine map per channel by the statistics of the batch itself, with a hand-written gradient.
@@ -19,35 +21,29 @@ def normalize(values, variance, weight, gamma, beta, epsilon):
         epsilon: number > 0.
 
     Returns:
-        values' and variance' [B, N, c] (unspecified where the weight is 0), and m and q^2 [c],
-        which carry no gradient.
+        values' and variance' [B, N, c], both 0 where the weight is 0, and m and q^2 [c], which
+        carry no gradient.
     """
     values, variance, mean, spread = _normalize(values, variance, weight, gamma, beta, epsilon)
     return values, variance, tf.stop_gradient(mean), tf.stop_gradient(spread)
 
 
-def _channel_sum(tensor):
-    """Sum over all axes but the last, as a matrix product: reductions of leading axes are slow."""
-    flat = tf.reshape(tensor, [-1, tensor.shape[-1]])
-    return tf.matmul(tf.ones([1, tf.shape(flat)[0]], flat.dtype), flat)[0]
-
-
 def _normalize(values, variance, weight, gamma, beta, epsilon):
     @tf.custom_gradient
     def apply(values, variance, gamma, beta):
-        count = tf.maximum(_channel_sum(weight), 1.0)
-        mean = _channel_sum(values) / count
+        count = tf.maximum(channel_sum(weight), 1.0)
+        mean = channel_sum(values) / count
         centred = values - mean * weight  # 0 where unobserved, as the values are
-        spread = _channel_sum(tf.square(centred) + variance) / count
+        spread = channel_sum(tf.square(centred) + variance) / count
         inverse = tf.math.rsqrt(spread + epsilon)
         scale = gamma * inverse
 
         def gradient(d_values, d_variance, *_):
             d_values *= weight
             d_variance *= weight
-            d_beta = _channel_sum(d_values)
-            projection = _channel_sum(d_values * centred)
-            d_scale = projection + 2.0 * scale * _channel_sum(d_variance * variance)
+            d_beta = channel_sum(d_values)
+            projection = channel_sum(d_values * centred)
+            d_scale = projection + 2.0 * scale * channel_sum(d_variance * variance)
             # scale depends on the spread, whose derivative is 2 centred / n and 1 / n.
             d_spread = -0.5 * d_scale * scale * tf.square(inverse) / count
             centre = scale * d_beta / count
@@ -58,7 +54,7 @@ def _normalize(values, variance, weight, gamma, beta, epsilon):
                 d_beta,
             )
 
-        outputs = centred * scale + beta, variance * tf.square(scale), mean, spread
-        return outputs, gradient
+        new_values = centred * scale + beta * weight
+        return (new_values, variance * tf.square(scale), mean, spread), gradient
 
     return apply(values, variance, gamma, beta)

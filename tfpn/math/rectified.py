@@ -57,13 +57,13 @@ def _horner(coefficients, t):
 
 
 def _tail_functions(t):
-    """phi(t) and M_0, M_1, M_2 at t >= 0, each with full relative accuracy."""
+    """phi(t) M_n(t) for n = 0, 1, 2 and phi(t), at t >= 0, each with full relative accuracy."""
     numerator, denominator = _M2_COEFFICIENTS[t.dtype]
-    second = _horner(numerator, t) / _horner(denominator, t)
-    first = (1.0 - t * second) / (1.0 + tf.square(t))
-    zeroth = second + t * first
-    density = tf.exp(-0.5 * tf.square(t)) * (1.0 / math.sqrt(2.0 * math.pi))
-    return density, zeroth, first, second
+    square = tf.square(t)
+    density = tf.exp(-0.5 * square) * (1.0 / math.sqrt(2.0 * math.pi))
+    second = density * (_horner(numerator, t) / _horner(denominator, t))
+    first = (density - t * second) / (1.0 + square)
+    return second + t * first, first, second, density
 
 
 def rectified_moments(mean, variance):
@@ -104,22 +104,20 @@ def _rectified_moments(mean, variance):
     inverse_sigma = tf.math.rsqrt(tf.maximum(variance, tiny))
     sigma = variance * inverse_sigma
     t = tf.minimum(tf.abs(mean) * inverse_sigma, _LARGEST_T)
-    density, zeroth, first, second = _tail_functions(t)
-    tail = density * zeroth  # Phi(-t)
+    tail, first, second, density = _tail_functions(t)  # tail is Phi(-t)
     # Where mean > 0 the identity relu(f) = f + relu(-f) is used. Sums instead of selections: `step`
     # is 1, 0 and, at mean = 0 where `central` is 0, 1/2.
     step = 0.5 + 0.5 * tf.sign(mean)
     central = 1.0 - 2.0 * tail
     upper = step * central
     probability = tail + upper  # Phi(mean / sigma)
-    density_first = density * first
-    rectified_mean = tf.nn.relu(mean) + sigma * density_first
-    rectified_variance = variance * (upper + density * second - tf.square(density_first))
+    rectified_mean = tf.nn.relu(mean) + sigma * first
+    rectified_variance = variance * (upper + second - tf.square(first))
 
     def gradient(d_mean, d_variance):
         # d E / d mu = Phi, d E / d v = phi / (2 sigma), d Var / d mu = 2 E Phi(-mu/sigma),
         # d Var / d v = Phi - E phi / sigma.
-        scaled_mean = step * t + density_first
+        scaled_mean = step * t + first
         complement = tail + (central - upper)  # not 1 - probability, which cancels
         # sigma * inverse_sigma is 1, and 0 at variance 0.
         slope = 0.5 * density * inverse_sigma * (sigma * inverse_sigma)
