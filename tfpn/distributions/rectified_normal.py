@@ -1,5 +1,7 @@
 """The law of ``max(f, 0)`` for a normal variable f."""
 
+import math
+
 import tensorflow as tf
 from tensorflow_probability.python.distributions import distribution, normal
 from tensorflow_probability.python.internal import (
@@ -8,8 +10,20 @@ from tensorflow_probability.python.internal import (
     reparameterization,
     tensor_util,
 )
+from tensorflow_probability.python.math import special
 
 from tfpn.math.rectified import rectified_moments
+
+
+def _log_normal_cdf(z):
+    """log Phi(z) with full relative accuracy on both sides, where TFP's own loses digits."""
+    root = math.sqrt(0.5)
+    below, above = tf.minimum(z, 0.0), tf.maximum(z, 0.0)
+    return tf.where(
+        z < 0.0,
+        special.logerfc(-root * below) - math.log(2.0),
+        tf.math.log1p(-0.5 * tf.math.erfc(root * above)),
+    )
 
 
 class RectifiedNormal(distribution.Distribution):
@@ -94,7 +108,7 @@ class RectifiedNormal(distribution.Distribution):
     def mean_and_variance(self):
         """Both at the cost of one."""
         loc, variance = self.loc, self.squared_scale
-        if loc.shape.as_list() != variance.shape.as_list():
+        if loc.shape.rank is None or loc.shape.as_list() != variance.shape.as_list():
             shape = tf.broadcast_dynamic_shape(tf.shape(loc), tf.shape(variance))
             loc, variance = tf.broadcast_to(loc, shape), tf.broadcast_to(variance, shape)
         return rectified_moments(loc, variance)
@@ -115,10 +129,28 @@ class RectifiedNormal(distribution.Distribution):
         return tf.nn.relu(self.normal().sample(n, seed=seed))
 
     def _log_prob(self, value):
-        base = self.normal()
-        above = base.log_prob(tf.where(value > 0.0, value, 1.0))
+        above = self.normal().log_prob(tf.where(value > 0.0, value, 1.0))
+        atom = _log_normal_cdf(self._standardized(0.0))
         below = tf.constant(-float("inf"), self.dtype)
-        return tf.where(value > 0.0, above, tf.where(value < 0.0, below, base.log_cdf(0.0)))
+        return tf.where(value > 0.0, above, tf.where(value < 0.0, below, atom))
 
     def _cdf(self, value):
         return tf.where(value < 0.0, tf.zeros([], self.dtype), self.normal().cdf(value))
+
+    def _log_cdf(self, value):
+        below = tf.constant(-float("inf"), self.dtype)
+        return tf.where(value < 0.0, below, _log_normal_cdf(self._standardized(value)))
+
+    def _survival_function(self, value):
+        survival = self.normal().survival_function(value)
+        return tf.where(value < 0.0, tf.ones([], self.dtype), survival)
+
+    def _log_survival_function(self, value):
+        log_survival = _log_normal_cdf(-self._standardized(value))
+        return tf.where(value < 0.0, tf.zeros([], self.dtype), log_survival)
+
+    def _quantile(self, probability):
+        return tf.nn.relu(self.normal().quantile(probability))
+
+    def _standardized(self, value):
+        return (value - self.loc) / self.scale

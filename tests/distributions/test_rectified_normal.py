@@ -1,0 +1,232 @@
+import mpmath
+import numpy as np
+import oracle
+import pytest
+import tensorflow as tf
+
+import tfpn
+from tfpn.distributions import RectifiedNormal
+
+
+def of_case(case, by):
+    given = case["inputs"]
+    if by == "scale":
+        return RectifiedNormal(np.float64(given["mu"]), scale=np.sqrt(given["v"]))
+    return RectifiedNormal(np.float64(given["mu"]), squared_scale=np.float64(given["v"]))
+
+
+def exact_log_atom(distribution):
+    """log P(h = 0) at 50 digits."""
+    with mpmath.workdps(50):
+        z = -mpmath.mpf(float(distribution.loc)) / mpmath.mpf(float(distribution.scale))
+        if z < 0:
+            return float(mpmath.log(mpmath.ncdf(z)))
+        return float(mpmath.log1p(-mpmath.ncdf(-z)))
+
+
+CASES = oracle.cases("rectified_univariate")
+WITH_DENSITY = [param for param in CASES if "x" in param.values[0]["inputs"]]
+
+
+@pytest.mark.parametrize("by", ["scale", "squared_scale"])
+@pytest.mark.parametrize("case", CASES)
+def test_moments(case, by):
+    distribution = of_case(case, by)
+    oracle.assert_agrees(case, "mean", distribution.mean())
+    # Through the square root v is off by eps.
+    loose = {} if by == "squared_scale" else {"rtol": 1e-9, "atol": 0.0}
+    oracle.assert_agrees(case, "variance", distribution.variance(), **loose)
+    np.testing.assert_allclose(distribution.stddev() ** 2, distribution.variance(), rtol=1e-14)
+    np.testing.assert_array_equal(
+        distribution.mean_and_variance(),
+        tfpn.math.rectified_moments(distribution.loc, distribution.squared_scale),
+    )
+
+
+@pytest.mark.parametrize("by", ["scale", "squared_scale"])
+@pytest.mark.parametrize("case", WITH_DENSITY)
+def test_law(case, by):
+    distribution = of_case(case, by)
+    x = np.array(case["inputs"]["x"])
+    log_prob, cdf = (oracle.array(case["outputs"][k]) for k in ("log_prob_at_x", "cdf_at_x"))
+    oracle.assert_agrees(case, "log_prob_at_x", distribution.log_prob(x))
+    np.testing.assert_allclose(distribution.prob(x), np.exp(log_prob), rtol=1e-11, atol=1e-300)
+    oracle.assert_agrees(case, "cdf_at_x", distribution.cdf(x))
+    zero = tf.zeros([], tf.float64)
+    oracle.assert_agrees(case, "log_prob_zero", distribution.log_prob(zero))
+    oracle.assert_agrees(case, "prob_zero", distribution.prob(zero))
+    oracle.assert_agrees(case, "prob_zero", distribution.cdf(zero))
+    oracle.assert_agrees(case, "log_prob_zero", distribution.log_cdf(zero))
+    # The exponential multiplies the rounding of a logarithm of up to 700.
+    log_cdf = distribution.log_cdf(x)
+    np.testing.assert_allclose(np.exp(log_cdf), cdf, rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(distribution.survival_function(x), 1 - cdf, rtol=0, atol=1e-15)
+    # P(h > x) = P(-f < -x), the mass of the atom of relu(x - f), keeps its digits where 1 - CDF
+    # does not.
+    mirrored = [
+        0.0 if each < 0 else RectifiedNormal(each - distribution.loc, distribution.scale)
+        for each in x
+    ]
+    expected = [0.0 if m == 0.0 else exact_log_atom(m) for m in mirrored]
+    np.testing.assert_allclose(distribution.log_survival_function(x), expected, rtol=1e-12)
+    np.testing.assert_allclose(distribution.survival_function(x), np.exp(expected), rtol=1e-11)
+
+
+@pytest.mark.parametrize("case", WITH_DENSITY)
+def test_law_in_float32(case):
+    given = case["inputs"]
+    loc, v, x = (np.float32(given[k]) for k in ("mu", "v", "x"))
+    distribution = RectifiedNormal(loc, squared_scale=v)
+    # mu, v and x are rounded: the log density moves by eps times its own size, and the squares of
+    # x / sigma and mu / sigma.
+    expected = oracle.array(case["outputs"]["log_prob_at_x"])
+    size = 10 + float(loc) ** 2 / v + np.square(x, dtype=np.float64) / v
+    found = distribution.log_prob(x).numpy()
+    assert found.dtype == np.float32
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(found[~finite], expected[~finite])
+    error = np.abs(found[finite] - expected[finite])
+    np.testing.assert_array_less(error, 1e-6 * size[finite])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_log_mass_of_the_atom_keeps_its_digits(dtype):
+    """Where it is about -Phi(loc / scale), and where it is about -(loc / scale)^2 / 2."""
+    largest = {np.float32: 12.5, np.float64: 37.0}[dtype]
+    loc = np.concatenate([np.linspace(-largest, 2 * largest, 80), [1e3, 1e6]]).astype(dtype)
+    distribution = RectifiedNormal(loc, np.ones((), dtype))
+    expected = np.array([exact_log_atom(part) for part in map(RectifiedNormal, loc, loc * 0 + 1)])
+    # Conditioning of exp(-z^2/2) where the mass is nearly 1, and some roundings.
+    unit = np.finfo(dtype).eps * np.maximum(10, np.where(loc < 0, loc, 0) ** 2)
+    for found in (distribution.log_prob(0.0), distribution.log_cdf(0.0)):
+        assert np.all(np.abs(found - expected) <= unit * np.abs(expected))
+
+
+@pytest.mark.parametrize("loc, scale", [(0.4, 1.3), (-1.0, 0.8), (2.0, 0.5)])
+def test_samples(loc, scale):
+    distribution = RectifiedNormal(tf.constant(loc, tf.float64), scale)
+    n = 200_000
+    h = distribution.sample(n, seed=(1, 2)).numpy()
+    assert h.shape == (n,) and np.all(h >= 0)
+    np.testing.assert_array_equal(h, distribution.sample(n, seed=(1, 2)))
+    assert abs(h.mean() - distribution.mean()) < 4 * h.std() / np.sqrt(n)
+    squares = (h - h.mean()) ** 2
+    assert abs(squares.mean() - distribution.variance()) < 4 * squares.std() / np.sqrt(n)
+    atom = float(distribution.prob(0.0))
+    assert abs((h == 0).mean() - atom) < 4 * np.sqrt(atom * (1 - atom) / n)
+    for x in (0.3, 1.5):
+        p = float(distribution.cdf(x))
+        assert abs((h <= x).mean() - p) < 4 * np.sqrt(p * (1 - p) / n)
+
+
+def test_total_mass_is_one():
+    distribution = RectifiedNormal(np.float64(0.3), 0.7)
+    x, w = np.polynomial.legendre.leggauss(60)
+    x = 3 * (x + 1)
+    density = 3 * w @ distribution.prob(x).numpy()
+    np.testing.assert_allclose(distribution.prob(0.0) + density, 1, rtol=1e-13)
+
+
+def test_quantile():
+    distribution = RectifiedNormal(tf.constant([-0.4, 0.9], tf.float64), [1.1, 0.6])
+    atom = distribution.prob(0.0).numpy()
+    for p in np.linspace(0.02, 0.98, 25):
+        x = distribution.quantile(p).numpy()
+        # The least x with P(h <= x) >= p.
+        np.testing.assert_array_equal(x == 0, p <= atom)
+        np.testing.assert_allclose(distribution.cdf(x), np.maximum(p, atom), rtol=1e-12)
+    np.testing.assert_array_equal(distribution.quantile(0.0), [0, 0])
+    assert np.all(np.isposinf(distribution.quantile(1.0)))
+
+
+@pytest.mark.parametrize("by", ["scale", "squared_scale"])
+def test_broadcasting(by):
+    loc, scale = np.array([[-1.0], [0.0], [2.0]], np.float32), np.array([0.5, 1.5], np.float32)
+    distribution = RectifiedNormal(loc, **{by: scale if by == "scale" else scale**2})
+    assert distribution.batch_shape == (3, 2) and distribution.event_shape == ()
+    np.testing.assert_array_equal(distribution.batch_shape_tensor(), [3, 2])
+    assert distribution.event_shape_tensor().shape == (0,)
+    assert distribution.dtype == tf.float32
+    for name in ("mean", "variance", "stddev"):
+        assert getattr(distribution, name)().shape == (3, 2)
+    assert distribution.sample(4, seed=1).shape == (4, 3, 2)
+    assert distribution.sample((4, 5), seed=1).shape == (4, 5, 3, 2)
+    assert distribution.log_prob(np.zeros((7, 1, 1), np.float32)).shape == (7, 3, 2)
+    for i in range(3):
+        for j in range(2):
+            single = RectifiedNormal(loc[i, 0], scale[j])
+            for name in ("mean", "variance"):
+                np.testing.assert_allclose(
+                    getattr(distribution, name)()[i, j], getattr(single, name)(), rtol=1e-6
+                )
+            for name in ("log_prob", "cdf", "survival_function", "quantile"):
+                np.testing.assert_allclose(
+                    getattr(distribution, name)(0.4)[i, j], getattr(single, name)(0.4), rtol=1e-6
+                )
+    np.testing.assert_allclose(distribution.scale, scale, rtol=1e-6)
+    np.testing.assert_allclose(distribution.squared_scale, scale**2, rtol=1e-6)
+
+
+def test_slices_and_copies():
+    distribution = RectifiedNormal(np.float32([[-1.0], [2.0]]), squared_scale=np.float32([1, 4]))
+    part = distribution[1, :]
+    assert part.batch_shape == (2,)
+    np.testing.assert_allclose(part.mean(), distribution.mean()[1])
+    np.testing.assert_allclose(distribution.copy(loc=0.0).mean(), [0.3989423, 0.7978846], rtol=1e-6)
+
+
+def test_shapes_known_only_when_run():
+    spec = tf.TensorSpec(None, tf.float32)
+
+    @tf.function(input_signature=[spec, spec])
+    def function(loc, variance):
+        return RectifiedNormal(loc, squared_scale=variance).mean_and_variance()
+
+    loc, variance = np.float32([[-1.0], [2.0]]), np.float32([1.0, 4.0, 9.0])
+    expected = RectifiedNormal(loc, squared_scale=variance).mean_and_variance()
+    np.testing.assert_allclose(function(loc, variance), expected, rtol=1e-6)
+
+
+def test_exactly_one_scale():
+    for scales in ({}, {"scale": 1.0, "squared_scale": 1.0}):
+        with pytest.raises(ValueError, match="exactly one of scale and squared_scale"):
+            RectifiedNormal(0.0, **scales)
+
+
+def test_gradients_without_variance_are_finite():
+    loc = tf.constant([-1.0, 0.0, 2.0])
+    variance = tf.zeros(3)
+    with tf.GradientTape() as tape:
+        tape.watch([loc, variance])
+        mean, second = RectifiedNormal(loc, squared_scale=variance).mean_and_variance()
+        total = tf.reduce_sum(mean) + tf.reduce_sum(second)
+    d_loc, d_variance = tape.gradient(total, [loc, variance])
+    assert np.all(np.isfinite(d_loc)) and np.all(np.isfinite(d_variance))
+    np.testing.assert_array_equal(d_loc, [0, 0.5, 1])
+
+
+def test_gradients_of_log_prob_and_samples():
+    parameters = [tf.Variable(np.float64(0.4)), tf.Variable(np.float64(1.2))]
+    x = np.array([-1.0, 0.0, 0.7])
+    with tf.GradientTape() as tape:
+        distribution = RectifiedNormal(*parameters)
+        log_prob = tf.reduce_sum(distribution.log_prob(x)[1:])
+    gradients = tape.gradient(log_prob, parameters)
+
+    def total(loc, scale):
+        return float(tf.reduce_sum(RectifiedNormal(loc, scale).log_prob(x)[1:]))
+
+    h = 1e-5
+    expected = [
+        (total(0.4 + h, np.float64(1.2)) - total(0.4 - h, np.float64(1.2))) / (2 * h),
+        (total(0.4, np.float64(1.2 + h)) - total(0.4, np.float64(1.2 - h))) / (2 * h),
+    ]
+    np.testing.assert_allclose(gradients, expected, rtol=1e-8)
+    # Samples are differentiable, and their mean gradient is the mean's.
+    with tf.GradientTape(persistent=True) as tape:
+        distribution = RectifiedNormal(*parameters)
+        samples = tf.reduce_mean(distribution.sample(200_000, seed=(3, 4)))
+        mean = distribution.mean()
+    # Standard deviations of the pathwise derivatives are below 1.
+    for parameter in parameters:
+        assert abs(tape.gradient(samples, parameter) - tape.gradient(mean, parameter)) < 4 / 447
