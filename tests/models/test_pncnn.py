@@ -96,7 +96,7 @@ class TestFit:
         for first, second in zip(*weights, strict=True):
             np.testing.assert_array_equal(first, second)
 
-    @pytest.mark.parametrize("dtype", ["float64", "mixed_float16", "mixed_bfloat16"])
+    @pytest.mark.parametrize("dtype", ["float64", "mixed_bfloat16"])
     def test_other_policies(self, dtype):
         exact = dtype == "float64"
         x = make_batch(np.float64 if exact else np.float32)
@@ -280,9 +280,10 @@ class TestMethods:
 
     def test_distribution_of_the_outputs(self):
         x = make_batch()
-        model = small(pooling=(0.0, 1.0))
+        model = small(pooling=(0.0, 1.0), num_blocks=1)
+        model.compile(jit_compile=False)
         perturb(model)
-        distribution = model.predict_distribution(x, batch_size=2)
+        distribution = model.predict_distribution(x)
         assert tuple(distribution.batch_shape) == (5, 3)
         np.testing.assert_allclose(
             distribution.mean(), model.predict(x, verbose=0), rtol=1e-4, atol=1e-5
