@@ -83,18 +83,18 @@ class GPLayer(keras.layers.Layer):
             )
         return found
 
-    def _output(self, points, values, variance):
-        """The contract's dict, checked.
+    def _output(self, points, values, variance, infinite):
+        """The contract's dict: ``infinite`` [B, N, 1 or c] is +inf where unobserved, 0 elsewhere.
 
         NaN never leaves quietly: outside XLA-compiled functions it raises an error with the
         layer's name.
         """
-        self._check_finite(values)
-        return {"points": points, "values": values, "variance": variance}
+        self._check_finite(values, variance)
+        return {"points": points, "values": values, "variance": variance + infinite}
 
-    def _check_finite(self, tensor):
-        """Raises tf.errors.InvalidArgumentError if a sum over the tensor is not finite."""
-        total = tf.reduce_sum(channel_sum(tf.stop_gradient(tensor)))
+    def _check_finite(self, *tensors):
+        """Raises tf.errors.InvalidArgumentError if a sum over a tensor is not finite."""
+        total = tf.add_n([tf.reduce_sum(channel_sum(tf.stop_gradient(t))) for t in tensors])
         tf.debugging.check_numerics(
             total, f"{type(self).__name__} {self.name!r} computed a result that is not finite"
         )

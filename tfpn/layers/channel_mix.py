@@ -70,7 +70,7 @@ class ChannelMix(GPLayer):
         if self.bias is not None:
             mixed = add_bias(mixed, self._cast(self.bias)) * (1.0 - missing)
         mixed_variance = mix_channels(observed_only(variance, missing), tf.square(kernel))
-        return self._output(points, mixed, mixed_variance + infinite)
+        return self._output(points, mixed, mixed_variance, infinite)
 
     def compute_output_spec(self, observations):
         shape = observations["values"].shape

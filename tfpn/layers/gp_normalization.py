@@ -74,7 +74,7 @@ class GPNormalization(GPLayer):
             shift = beta - self._cast(self.moving_mean) * scale
             values = values * scale + shift * (1.0 - missing)
             variance *= tf.square(scale)
-        return self._output(points, values, variance + infinite)
+        return self._output(points, values, variance, infinite)
 
     def _update_averages(self, mean, spread, count):
         for moving, batch in ((self.moving_mean, mean), (self.moving_variance, spread)):

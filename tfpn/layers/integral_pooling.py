@@ -85,7 +85,7 @@ class IntegralPooling(GPPosteriorLayer):
         points, values, variance = self._unpack(observations)
         mean, pooled, nll = integrate(points, values, variance, box=self.box, **self._prior())
         self._add_marginal_likelihood(nll, variance)
-        self._check_finite(mean)
+        self._check_finite(mean) if self.box is None else self._check_finite(mean, pooled)
         return {"values": mean, "variance": pooled}
 
     def compute_output_spec(self, observations):

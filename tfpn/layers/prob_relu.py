@@ -39,7 +39,7 @@ class ProbReLU(GPLayer):
             squared_scale=observed_only(variance, missing),
         )
         mean, variance = rectified.mean_and_variance()  # both 0 where missing
-        return self._output(points, mean, variance + infinite)
+        return self._output(points, mean, variance, infinite)
 
     def compute_output_spec(self, observations):
         return self._spec(observations["points"], *observations["values"].shape)

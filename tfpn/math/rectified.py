@@ -114,16 +114,19 @@ def _rectified_moments(mean, variance):
     rectified_mean = tf.nn.relu(mean) + sigma * first
     rectified_variance = variance * (upper + second - tf.square(first))
 
+    # The derivatives of mean and variance with respect to mu and v; kept instead of all that they
+    # are made of. d E / d mu = Phi, d E / d v = phi / (2 sigma), d Var / d mu = 2 E Phi(-mu/sigma),
+    # d Var / d v = Phi - E phi / sigma.
+    complement = tail + (central - upper)  # not 1 - probability, which cancels
+    # sigma * inverse_sigma is 1, and 0 at variance 0.
+    mean_by_variance = 0.5 * density * inverse_sigma * (sigma * inverse_sigma)
+    variance_by_mean = 2.0 * rectified_mean * complement
+    variance_by_variance = probability - (step * t + first) * density
+
     def gradient(d_mean, d_variance):
-        # d E / d mu = Phi, d E / d v = phi / (2 sigma), d Var / d mu = 2 E Phi(-mu/sigma),
-        # d Var / d v = Phi - E phi / sigma.
-        scaled_mean = step * t + first
-        complement = tail + (central - upper)  # not 1 - probability, which cancels
-        # sigma * inverse_sigma is 1, and 0 at variance 0.
-        slope = 0.5 * density * inverse_sigma * (sigma * inverse_sigma)
         return (
-            d_mean * probability + 2.0 * d_variance * rectified_mean * complement,
-            d_mean * slope + d_variance * (probability - scaled_mean * density),
+            d_mean * probability + d_variance * variance_by_mean,
+            d_mean * mean_by_variance + d_variance * variance_by_variance,
         )
 
     return (rectified_mean, rectified_variance), gradient

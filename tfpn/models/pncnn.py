@@ -1,5 +1,7 @@
 """The probabilistic numeric convolutional network."""
 
+import functools
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -169,7 +171,8 @@ class PNCNN(keras.Model):
     def adapt(self, data):
         """Starts length scales, drifts, signal and noise level from the data, before training.
 
-        All convolutions and the pooling take the data's median nearest-neighbour distance; the
+        All convolutions and the pooling take the data's spacing, the median distance to the
+        second nearest neighbour; the
         first convolution, which sees the raw values, takes their root mean square as well.
 
         Args:
@@ -213,12 +216,17 @@ class PNCNN(keras.Model):
             )
         if "head" not in [layer.name for layer in self.layers]:
             raise ValueError("this model has no head: give num_classes or num_outputs.")
-        pooling = keras.Model(self.inputs_dict, self.get_layer("pooling").output)
-        mean, variance = pooling.predict(x, batch_size=batch_size, verbose=0)
+        mean, variance = self._pooled.predict(x, batch_size=batch_size, verbose=0)
         head = self.get_layer("head")
         loc = tf.matmul(mean, head.kernel) + head.bias
         variance = tf.matmul(variance, tf.square(head.kernel))
         return tfp.distributions.Normal(loc, tf.sqrt(variance))
+
+    @functools.cached_property
+    def _pooled(self):
+        """The network up to the pooling: means and variances."""
+        pooled = self.get_layer("pooling").output  # a list, in the order of the dict's keys
+        return keras.Model(self.inputs_dict, pooled)
 
     def feature_maps(self, x, query):
         """Each block's output as a Gaussian at any points, for figures and inspection.
