@@ -68,6 +68,33 @@ def test_seed():
         assert not np.array_equal(a.y, c.y)
 
 
+def test_views_are_further_random_pixels_of_the_training_images():
+    one, three = digits(keep=30, seed=4), digits(keep=30, views=3, seed=4)
+    count = len(one.train)
+    assert len(three.train) == 3 * count and three.train.x["points"].shape[1] == 30
+    for part in ("validation", "test"):
+        a, b = getattr(one, part), getattr(three, part)
+        np.testing.assert_array_equal(a.y, b.y)
+        for key in a.x:
+            np.testing.assert_array_equal(a.x[key], b.x[key])
+    np.testing.assert_array_equal(three.train.y, np.tile(one.train.y, 3))
+    for key, array in one.train.x.items():
+        np.testing.assert_array_equal(three.train.x[key][:count], array)
+
+    # Where two views of an image show the same pixel, they agree; and they show different ones.
+    pixel = np.rint(three.train.x["points"] @ [7, 56]).astype(int)
+    images = np.full((3, count, 64), np.nan)
+    values = three.train.x["values"][..., 0].reshape(3, count, 30)
+    np.put_along_axis(images, pixel.reshape(3, count, 30), values, axis=-1)
+    seen = ~np.isnan(images)
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        both = seen[a] & seen[b]
+        assert both.any() and (seen[a] != seen[b]).any(axis=-1).all()
+        np.testing.assert_array_equal(images[a][both], images[b][both])
+    again = digits(keep=30, views=3, seed=4).train.x["points"]
+    np.testing.assert_array_equal(three.train.x["points"], again)
+
+
 def test_parts_are_stratified():
     data = digits(keep=1, validation_fraction=0.15, test_fraction=0.3)
     assert [len(getattr(data, part)) for part in PARTS] == [1797 - 270 - 539, 270, 539]
@@ -94,6 +121,8 @@ def test_all_pixels_and_no_further_parts():
         ({"keep": 65}, ValueError, r"keep: found 65"),
         ({"keep": 3.0}, TypeError, r"keep: found 3\.0; give an integer"),
         ({"keep": True}, TypeError, r"keep: found True"),
+        ({"views": 0}, ValueError, r"views: found 0; give an integer of at least 1"),
+        ({"views": 2.0}, TypeError, r"views: found 2\.0; give an integer"),
         ({"seed": -1}, ValueError, r"seed: found -1"),
         ({"seed": None}, TypeError, r"seed: found None"),
         ({"validation_fraction": 1}, ValueError, r"validation_fraction: found 1; .*below 1"),

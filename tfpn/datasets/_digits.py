@@ -7,7 +7,7 @@ _SIDE = 8
 _CLASSES = 10
 
 
-def digits(keep=40, validation_fraction=0.1, test_fraction=0.2, seed=0):
+def digits(keep=40, views=1, validation_fraction=0.1, test_fraction=0.2, seed=0):
     """Handwritten digits of 8 x 8 pixels, each seen at a random subset of its pixels.
 
     The 1,797 images come with scikit-learn: nothing is downloaded. Each image keeps its own random
@@ -16,15 +16,23 @@ def digits(keep=40, validation_fraction=0.1, test_fraction=0.2, seed=0):
     standard deviation, both taken over the kept pixels of the training part. They are exact
     (variance 0). The parts are stratified by class.
 
+    With `views` above 1 the training part holds each of its images that many times, each time at
+    another random set of pixels. Each example still has `keep` pixels, but the views of an image
+    together show more of it than that: training then uses images known at more pixels. Validation
+    and test hold each image once, and are the same for every number of views, as are the mean and
+    the standard deviation (of the first view).
+
     Args:
-        keep: How many of the 64 pixels each image keeps, 1 to 64.
+        keep: How many of the 64 pixels each example keeps, 1 to 64.
+        views: How many examples are made of each training image, at least 1.
         validation_fraction: The share of all images in the validation part; 0 for no such part.
         test_fraction: The share of all images in the test part; 0 for no such part.
         seed: Integer of at least 0 that determines the kept pixels and the parts.
 
     Returns:
         A `Dataset`; in each part `.x` has N = `keep`, d = 2, c = 1 in float32 and `.y` is the digit
-        0 to 9 (int64).
+        0 to 9 (int64). The training part lists all images' first view, then all second views, and
+        so on.
 
     Raises:
         ImportError: if scikit-learn is not installed.
@@ -39,8 +47,11 @@ def digits(keep=40, validation_fraction=0.1, test_fraction=0.2, seed=0):
         ((1258, 20, 2), (1258, 20, 1))
         >>> len(data.train), len(data.validation), len(data.test)
         (1258, 180, 359)
+        >>> len(tfpn.datasets.digits(keep=20, views=3).train)
+        3774
     """
     check_integer("keep", keep, 1, _SIDE**2)
+    check_integer("views", views, 1)
     check_fraction("validation_fraction", validation_fraction)
     check_fraction("test_fraction", test_fraction)
     check_integer("seed", seed, 0, 2**32 - 1)
@@ -48,29 +59,42 @@ def digits(keep=40, validation_fraction=0.1, test_fraction=0.2, seed=0):
     images, labels = sklearn_datasets.load_digits(return_X_y=True)
     parts = _split(labels, validation_fraction, test_fraction, seed)
 
-    # The first `keep` of a random order of each image's pixels, put back in the order of its rows.
-    order = np.random.default_rng(seed).random(images.shape).argsort(axis=1)
-    kept = np.sort(order[:, :keep], axis=1)
-    points = np.stack([kept % _SIDE, kept // _SIDE], axis=-1) / (_SIDE - 1)
-    values = np.take_along_axis(images, kept, axis=1)
-    mean, std = values[parts["train"]].mean(), values[parts["train"]].std()
-    values = (values - mean) / std
+    rng = np.random.default_rng(seed)
+    kept = _random_pixels(rng, images.shape, keep)
+    seen = np.take_along_axis(images, kept, axis=1)[parts["train"]]
+    mean, std = seen.mean(), seen.std()
 
-    def part(index):
+    def part(index, kept):
         if not len(index):
             return None
-        x = observations(points[index].astype(np.float32), values[index].astype(np.float32))
+        points = np.stack([kept % _SIDE, kept // _SIDE], axis=-1) / (_SIDE - 1)
+        values = (np.take_along_axis(images[index], kept, axis=1) - mean) / std
+        x = observations(points.astype(np.float32), values.astype(np.float32))
         return Part(x, labels[index].astype(np.int64))
 
+    # The further views are drawn after the first, so that nothing else depends on their number.
+    train = parts["train"]
+    shape = (len(train), images.shape[1])
+    further = [_random_pixels(rng, shape, keep) for _ in range(views - 1)]
+
     return Dataset(
-        **{name: part(index) for name, index in parts.items()},
+        train=part(np.tile(train, views), np.concatenate([kept[train], *further])),
+        validation=part(parts["validation"], kept[parts["validation"]]),
+        test=part(parts["test"], kept[parts["test"]]),
         name="digits",
         description=(
             f"scikit-learn's {len(images)} digits of 8 x 8 pixels, a random {keep} of the 64 "
-            f"pixels of each (seed {seed}); points are (column, row) / 7, values are "
-            f"(intensity - {mean:.4f}) / {std:.4f}, exact; stratified parts."
+            f"pixels of each (seed {seed}), {views} such views of each training image; points are "
+            f"(column, row) / 7, values are (intensity - {mean:.4f}) / {std:.4f}, exact; "
+            "stratified parts."
         ),
     )
+
+
+def _random_pixels(rng, shape, keep):
+    """Sorted indices [images, keep] of random pixels of images of the shape [images, pixels]."""
+    # The first `keep` of a random order, put back in the order of the image's rows.
+    return np.sort(rng.random(shape).argsort(axis=1)[:, :keep], axis=1)
 
 
 def _split(labels, validation_fraction, test_fraction, seed):
