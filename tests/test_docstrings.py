@@ -14,7 +14,7 @@ PACKAGES = ("tfpn.math", "tfpn.layers", "tfpn.models", "tfpn.distributions")
 
 
 def modules():
-    yield "tfpn.spacing"
+    yield from ("tfpn.augmentation", "tfpn.spacing")
     for package in PACKAGES:
         yield package
         path = importlib.import_module(package).__path__

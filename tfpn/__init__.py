@@ -7,7 +7,7 @@ import importlib
 
 from tfpn._version import __version__
 
-_SUBMODULES = ("datasets", "distributions", "layers", "math", "models")
+_SUBMODULES = ("augmentation", "datasets", "distributions", "layers", "math", "models")
 _FUNCTIONS = {"observations": "tfpn.contract"}
 
 __all__ = ["__version__", *_SUBMODULES, *_FUNCTIONS]
