@@ -1,8 +1,9 @@
 """Recipes: TOML files that say which data, which model and which training make a result.
 
-A recipe has a ``name`` and three sections. ``[data]`` holds the name of a loader of
+A recipe has a ``name`` and up to four sections. ``[data]`` holds the name of a loader of
 `tfpn.datasets` and that loader's arguments, ``[model]`` the name of a class of `tfpn.models` and
-its constructor's arguments, ``[training]`` the keys of `TRAINING`. The arguments are read from the
+its constructor's arguments, ``[training]`` the keys of `TRAINING`, and the optional
+``[augmentation]`` the ranges of `tfpn.augmentation.jitter`. The arguments are read from the
 signatures, so a recipe can say everything that code can say and nothing else.
 """
 
@@ -14,6 +15,8 @@ import math
 import tomllib
 from pathlib import Path
 
+from tfpn import augmentation
+
 TRAINING = {
     "epochs": 30,
     "batch_size": 50,
@@ -22,7 +25,7 @@ TRAINING = {
     "seed": 0,
 }
 SCHEDULES = ("cosine", "constant")
-SECTIONS = ("data", "model", "training")
+SECTIONS = ("data", "model", "training", "augmentation")
 
 
 class RecipeError(ValueError):
@@ -35,7 +38,8 @@ class Recipe:
 
     Attributes:
         name: what the recipe is called; a run's default folder is named after it.
-        sections: dict of "data", "model" and "training", each a dict of plain TOML values.
+        sections: dict of "data", "model", "training" and "augmentation", each a dict of plain TOML
+            values.
         source: the file the recipe was read from, for error messages.
         overridden: dict from (section, key) to the command-line text that set that value.
     """
@@ -153,6 +157,14 @@ def resolve(recipe):
     """
     sections = {"training": _filled(recipe, "training", TRAINING)}
     _check_training(recipe, sections["training"])
+    ranges = {k: v for k, v in _arguments(augmentation.jitter).items() if k not in ("x", "rng")}
+    sections["augmentation"] = _filled(recipe, "augmentation", ranges)
+    for key, value in sections["augmentation"].items():
+        try:
+            augmentation.check_range(key, value)
+        except ValueError as error:
+            origin = recipe.origin("augmentation", key)
+            raise RecipeError(f"{origin}: augmentation.{error}") from error
     for section, lookup in (("data", loader), ("model", model_class)):
         function = lookup(recipe)
         sections[section] = {
@@ -260,7 +272,7 @@ def _arguments(function):
 def _filled(recipe, section, defaults):
     filled = {key: _plain(value) for key, value in defaults.items() if _plain(value) is not None}
     for key, value in recipe.sections[section].items():
-        if key == "name" and section != "training":
+        if key == "name" and section in ("data", "model"):
             continue
         origin = recipe.origin(section, key)
         _check_known(key, defaults, f"{origin}: unknown key in [{section}]:")

@@ -2,8 +2,8 @@
 
 A run survives being killed. After each epoch the weights, the optimiser's state and the number of
 finished epochs are written together by one atomic rename, and the order of an epoch's examples
-depends on the seed and the epoch's number only, so a resumed run repeats what the uninterrupted
-run would have done.
+and their augmentation depend on the seed and the epoch's number only, so a resumed run repeats what
+the uninterrupted run would have done.
 """
 
 import csv
@@ -20,7 +20,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn import recipes
+from tfpn import augmentation, recipes
 
 RECIPE, LOG, MODEL, RESULT, BACKUP = (
     "recipe.toml",
@@ -41,13 +41,15 @@ class TrainingDiverged(RunError):
 
 
 class ShuffledBatches(keras.utils.PyDataset):
-    """Batches of a data set in an order that depends on the seed and the epoch only.
+    """Batches of a data set, in an order and jittered as the seed and the epoch alone determine.
 
     Args:
         x: dict of arrays with the examples on the first axis.
         y: labels, [examples].
         batch_size: examples a batch; the last batch of an epoch may be smaller.
         seed: non-negative integer.
+        **ranges: of `tfpn.augmentation.jitter`, which is applied anew in each epoch; by default
+            the examples stay as they are.
 
     >>> batches = ShuffledBatches({"values": np.arange(5.0)}, np.arange(5), 2, seed=0)
     >>> batches.set_epoch(3)
@@ -55,21 +57,25 @@ class ShuffledBatches(keras.utils.PyDataset):
     [0, 1, 2, 3, 4]
     """
 
-    def __init__(self, x, y, batch_size, seed):
+    def __init__(self, x, y, batch_size, seed, **ranges):
         super().__init__()
-        self.x, self.y, self.batch_size, self.seed = x, y, batch_size, seed
+        self.x, self.y, self.batch_size, self.seed, self.ranges = x, y, batch_size, seed, ranges
         self.set_epoch(0)
 
     def set_epoch(self, epoch):
-        """Puts the examples into the order of the given epoch, counted from 0."""
-        self._order = np.random.default_rng((self.seed, epoch)).permutation(len(self.y))
+        """Orders and jitters the examples for the given epoch, counted from 0."""
+        rng = np.random.default_rng((self.seed, epoch))
+        self._order = rng.permutation(len(self.y))
+        self._x = self.x
+        if any(self.ranges.values()):
+            self._x = augmentation.jitter(self.x, rng, **self.ranges)
 
     def __len__(self):
         return math.ceil(len(self.y) / self.batch_size)
 
     def __getitem__(self, batch):
         chosen = self._order[batch * self.batch_size : (batch + 1) * self.batch_size]
-        return {key: array[chosen] for key, array in self.x.items()}, self.y[chosen]
+        return {key: array[chosen] for key, array in self._x.items()}, self.y[chosen]
 
 
 class _Seconds(keras.callbacks.Callback):
@@ -218,6 +224,14 @@ def _open_folder(recipe, folder, resume, overwrite):
     os.replace(partial, path)
 
 
+def _batches(recipe, part):
+    training, ranges = recipe.sections["training"], recipe.sections["augmentation"]
+    try:
+        return ShuffledBatches(part.x, part.y, training["batch_size"], training["seed"], **ranges)
+    except ValueError as error:
+        raise recipes.RecipeError(f"[augmentation] {error}") from error
+
+
 def _compile(model, training, steps):
     rate = training["learning_rate"]
     if training["schedule"] == "cosine":
@@ -259,7 +273,8 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
 
     >>> import tempfile
     >>> recipe = recipes.load("digits")
-    >>> for value in ("training.epochs=1", "model.num_blocks=1", "model.channels=4"):
+    >>> small = ("training.epochs=1", "data.views=1", "model.num_blocks=1", "model.channels=4")
+    >>> for value in small:
     ...     recipes.override(recipe, value)
     >>> folder = tempfile.mkdtemp()
     >>> result = train(recipe, folder, verbose=0)
@@ -279,9 +294,9 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
                 f"the data set has no {part} part; give [data] a {part}_fraction above 0"
             )
     model = recipes.build_model(recipe)
+    batches = _batches(recipe, data.train)
     _open_folder(recipe, folder, resume, overwrite)
 
-    batches = ShuffledBatches(data.train.x, data.train.y, training["batch_size"], training["seed"])
     model.adapt(data.train.x)
     _compile(model, training, len(batches))
     finished = _restore(model, folder / BACKUP)

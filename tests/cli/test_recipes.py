@@ -29,6 +29,9 @@ def test_shipped_recipes_resolve_and_survive_writing(name, tmp_path):
         (["digit"], ["did you mean 'digits'?"]),
         (["missing.toml"], ["missing.toml", "No such file"]),
         (["--set", "training.epoch=3"], ["--set training.epoch=3", "did you mean 'epochs'?"]),
+        (["--set", "augmentation.rotate=1"], ["[augmentation]", "'rotate'", "'rotation'?"]),
+        (["--set", "augmentation.shift=far"], ["augmentation.shift", "'far' (str)", "float"]),
+        (["--set", "augmentation.shear=-1"], ["--set augmentation.shear=-1: ", "at least 0"]),
         (["--set", "model.chanels=3"], ["[model]", "'chanels'", "did you mean 'channels'?"]),
         (["--set", "trainin.epochs=3"], ["'trainin'", "did you mean 'training'?"]),
         (["--set", "epochs=3"], ["--set epochs=3", "section.key=value"]),
@@ -99,6 +102,15 @@ def test_override_values_are_toml_or_bare_strings(text, value):
     recipes.override(recipe, f"model.channels={text}")
     found = recipe.sections["model"]["channels"]
     assert found == value and type(found) is type(value)
+
+
+def test_augmentation_is_optional_and_off_by_default():
+    recipe = recipes.load("superpixel-mnist")
+    assert recipe.sections["augmentation"] == {}
+    recipes.override(recipe, "augmentation.rotation=1")
+    assert recipes.resolve(recipe).sections["augmentation"] == {
+        **{"rotation": 1.0, "shift": 0.0, "scale": 0.0, "shear": 0.0}
+    }
 
 
 def test_wheel_carries_the_recipes(tmp_path):

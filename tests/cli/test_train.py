@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cli_support import EPOCHS, KEEP, SMALL, command
 
-from tfpn import recipes, training
+from tfpn import datasets, observations, recipes, training
 
 PNG = b"\x89PNG\r\n\x1a\n"
 # The resumed run does the same operations on the same numbers; only the order in which threads
@@ -56,6 +56,7 @@ def test_resolved_recipe_holds_overrides_and_defaults(trained):
     saved = recipes.load(trained.folder / "recipe.toml").sections
     assert saved["data"]["keep"] == KEEP and saved["data"]["test_fraction"] == 0.2
     assert saved["model"]["channels"] == 12 and "uncertainty" in saved["model"]
+    assert saved["data"]["views"] == 1 and saved["augmentation"]["rotation"] > 0
     assert saved["training"] == {
         **{"epochs": EPOCHS, "batch_size": 50, "learning_rate": 1e-2},
         **{"schedule": "cosine", "seed": 0},
@@ -178,3 +179,31 @@ def test_order_depends_on_seed_and_epoch_only():
     assert order(0, [5]) == order(0, [0, 1, 2, 5])
     assert sorted(order(0, [5])) == list(labels)
     assert order(0, [5]) != order(0, [6]) and order(0, [5]) != order(1, [5])
+
+
+def test_augmentation_depends_on_seed_and_epoch_only():
+    rng = np.random.default_rng(0)
+    x = observations(rng.uniform(size=(20, 5, 2)), rng.normal(size=(20, 5)))
+    labels = np.arange(20)
+
+    def points(seed, epochs, **ranges):
+        batches = training.ShuffledBatches(x, labels, 20, seed, **ranges)
+        for epoch in epochs:
+            batches.set_epoch(epoch)
+        batch, y = batches[0]
+        return batch["points"][np.argsort(y)]
+
+    moved = points(0, [5], shift=0.1)
+    np.testing.assert_array_equal(points(0, [0, 1, 2, 5], shift=0.1), moved)
+    np.testing.assert_array_equal(points(0, [5]), x["points"])
+    for other in (x["points"], points(0, [6], shift=0.1), points(1, [5], shift=0.1)):
+        assert (np.abs(moved - other) > 0).all()
+
+
+def test_augmentation_that_does_not_fit_the_data_is_named():
+    recipe = recipes.load("digits")
+    recipes.override(recipe, "augmentation.shear=0.1")
+    x = observations(np.zeros((2, 3, 1)), np.zeros((2, 3)))
+    part = datasets.Part(x, np.arange(2))
+    with pytest.raises(recipes.RecipeError, match=r"\[augmentation\] .* 1 dimensions"):
+        training._batches(recipes.resolve(recipe), part)

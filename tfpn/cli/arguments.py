@@ -10,7 +10,7 @@ SHORT_FLAGS = {
     "batch_size": ("training.batch_size", "N", "examples a batch"),
     "learning_rate": ("training.learning_rate", "RATE", "Adam's (initial) learning rate"),
     "channels": ("model.channels", "N", "channels of each block"),
-    "seed": ("training.seed", "N", "seed of the initial weights and of the shuffling"),
+    "seed": ("training.seed", "N", "seed of initial weights, shuffling and augmentation"),
 }
 
 _TRAIN = """\
