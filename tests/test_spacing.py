@@ -27,8 +27,8 @@ def test_spacing_against_a_loop_over_pairs():
 def test_padding_and_duplicates_do_not_count():
     points = np.array([[[0.0], [1.0], [1.0], [3.0], [0.01], [np.nan]]])
     variance = np.array([[[0.0], [0.0], [0.0], [0.0], [np.inf], [np.inf]]])
-    # Distances 1, 1 and 2.
-    assert point_spacing(points, variance) == pytest.approx(1.0)
+    # The second nearest of the points 0, 1 and 3 are 3, 2 and 3 away.
+    assert point_spacing(points, variance) == pytest.approx(3.0)
 
 
 def test_many_points_are_thinned():
