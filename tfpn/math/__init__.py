@@ -3,7 +3,12 @@
 from tfpn.math.convolution import convolve, convolve_mean
 from tfpn.math.kernels import diffused_kernel, rbf_kernel
 from tfpn.math.pooling import box_integrals, integrate, kernel_integral
-from tfpn.math.posterior import condition, negative_log_marginal_likelihood, posterior_mean
+from tfpn.math.posterior import (
+    condition,
+    negative_log_marginal_likelihood,
+    posterior_mean,
+    whiten,
+)
 from tfpn.math.rectified import rectified_moments
 
 __all__ = [
@@ -18,4 +23,5 @@ __all__ = [
     "posterior_mean",
     "rbf_kernel",
     "rectified_moments",
+    "whiten",
 ]

@@ -107,6 +107,17 @@ def convolve_mean(
 
     Returns:
         mean [B, M, c_out] and the negative log marginal likelihood [B, c_in].
+
+    Example:
+
+    >>> import numpy as np, tfpn
+    >>> points = np.linspace(0, 1, 9)[None, :, None]
+    >>> mean, nll = tfpn.math.convolve_mean(
+    ...     points, np.sin(2 * np.pi * points), np.zeros_like(points), points,
+    ...     weights=np.ones((1, 1, 1)), drift=np.array([[0.25]]), diffusion=np.zeros((1, 1, 1)),
+    ...     signal_std=1.0, length_scale=0.3)
+    >>> mean.shape, nll.shape
+    (TensorShape([1, 9, 1]), TensorShape([1, 1]))
     """
     gp = prepare(
         points, values, variance, signal_std=signal_std, length_scale=length_scale, noise=noise,

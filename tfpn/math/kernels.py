@@ -23,6 +23,13 @@ def rbf_kernel(x1, x2, *, signal_std, length_scale):
 
     Returns:
         ``s^2 exp(-|x1 - x2|^2 / (2 l^2))``, [B, M, N].
+
+    Example:
+
+    >>> import numpy as np, tfpn
+    >>> x = np.array([[[0.0], [1.0]]])
+    >>> tfpn.math.rbf_kernel(x, x, signal_std=2.0, length_scale=1.0).numpy().round(4).tolist()
+    [[[4.0, 2.4261], [2.4261, 4.0]]]
     """
     # One spatial axis at a time: a last axis of d = 2 is slow to reduce. The distances depend on
     # the points alone, so that the graph optimiser computes them once for a whole network.

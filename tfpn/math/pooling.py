@@ -9,7 +9,22 @@ from tfpn.math.conditioning import prepare
 
 
 def kernel_integral(signal_std, length_scale, dim):
-    """``a = s^2 (2 pi l^2)^(d/2)``: the integral of the RBF kernel over R^d."""
+    """The integral of the RBF kernel over R^d, ``a = s^2 (2 pi l^2)^(d/2)``.
+
+    Args:
+        signal_std: s, float tensor.
+        length_scale: l, float tensor, in units of the points.
+        dim: d.
+
+    Returns:
+        a, in the arguments' shape.
+
+    Example:
+
+    >>> import tfpn
+    >>> round(float(tfpn.math.kernel_integral(1.0, 0.5, 1)), 4)
+    1.2533
+    """
     return tf.square(signal_std) * (2.0 * math.pi * tf.square(length_scale)) ** (0.5 * dim)
 
 

@@ -47,6 +47,13 @@ def whiten(covariance, variance):
         are 0, and ``log det(K + S)`` over the observed points, [...]. Both are opaque to
         automatic differentiation: the functions that take them know their derivatives, and
         differentiating through them any other way raises a LookupError.
+
+    Example:
+
+    >>> import tensorflow as tf, tfpn
+    >>> f, log_det = tfpn.math.whiten(tf.constant([[[3.0]]]), tf.constant([[1.0]]))
+    >>> float(f[0, 0, 0] ** 2), round(float(log_det[0]), 4)  # 1 / (3 + 1), log(3 + 1)
+    (0.25, 1.3863)
     """
     observed = _observed(variance)
     root = tf.where(observed, tf.math.rsqrt(variance), 0.0)
@@ -87,6 +94,15 @@ def condition(cross, covariance, variance, values, whitener):
 
     Returns:
         mean [..., M, K, c] and explained [..., M, K, K].
+
+    Example:
+
+    >>> import tensorflow as tf, tfpn
+    >>> k, noise, y = tf.constant([[[3.0]]]), tf.constant([[1.0]]), tf.constant([[[2.0]]])
+    >>> f, _ = tfpn.math.whiten(k, noise)
+    >>> mean, explained = tfpn.math.condition(k[:, None], k, noise, y, f)
+    >>> mean.numpy().item(), explained.numpy().item()  # 3 * 2 / 4, 3 * 3 / 4
+    (1.5, 2.25)
     """
     shape = tf.shape(cross)
     flat_shape = tf.concat([shape[:-3], [shape[-3] * shape[-2], shape[-1]]], axis=0)
@@ -118,7 +134,22 @@ def condition(cross, covariance, variance, values, whitener):
 
 @tf.custom_gradient
 def posterior_mean(cross, covariance, variance, values, whitener):
-    """The mean of `condition` alone, for cross [..., M, N]: ``cross (K + S)^-1 y``, [..., M, c]."""
+    """The mean of `condition` alone, ``cross (K + S)^-1 y``.
+
+    Args:
+        cross: [..., M, N].
+        covariance, variance, values, whitener: as in `condition`.
+
+    Returns:
+        [..., M, c].
+
+    Example:
+
+    >>> import tensorflow as tf, tfpn
+    >>> k, noise, y = tf.constant([[[3.0]]]), tf.constant([[1.0]]), tf.constant([[[2.0]]])
+    >>> tfpn.math.posterior_mean(k, k, noise, y, tfpn.math.whiten(k, noise)[0]).numpy().item()
+    1.5
+    """
     white_values = tf.matmul(whitener, values)
     weights = tf.matmul(whitener, white_values, transpose_a=True)  # (K + S)^-1 y
     mean = tf.matmul(cross, weights)
@@ -146,6 +177,14 @@ def negative_log_marginal_likelihood(covariance, variance, values, whitener, log
 
     Returns:
         [..., c].
+
+    Example:
+
+    >>> import tensorflow as tf, tfpn
+    >>> k, noise, y = tf.constant([[[3.0]]]), tf.constant([[1.0]]), tf.constant([[[2.0]]])
+    >>> nll = tfpn.math.negative_log_marginal_likelihood(k, noise, y, *tfpn.math.whiten(k, noise))
+    >>> round(nll.numpy().item(), 4)  # (2^2 / 4 + log 4 + log 2 pi) / 2
+    2.1121
     """
     white_values = tf.matmul(whitener, values)
     count = tf.reduce_sum(tf.cast(_observed(variance), values.dtype), axis=-1)
