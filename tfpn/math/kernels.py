@@ -31,6 +31,10 @@ def rbf_kernel(x1, x2, *, signal_std, length_scale):
     >>> tfpn.math.rbf_kernel(x, x, signal_std=2.0, length_scale=1.0).numpy().round(4).tolist()
     [[[4.0, 2.4261], [2.4261, 4.0]]]
     """
+    x1 = floating(x1, "x1")
+    x2, signal_std, length_scale = (
+        tf.convert_to_tensor(t, x1.dtype) for t in (x2, signal_std, length_scale)
+    )
     # One spatial axis at a time: a last axis of d = 2 is slow to reduce. The distances depend on
     # the points alone, so that the graph optimiser computes them once for a whole network.
     squared = tf.add_n(
