@@ -171,6 +171,7 @@ def resolve(recipe):
             "name": recipe.sections[section]["name"],
             **_filled(recipe, section, _arguments(function)),
         }
+    _check_counts(recipe, sections["model"])
     ordered = {section: sections[section] for section in SECTIONS}
     return Recipe(recipe.name, ordered, recipe.source, recipe.overridden)
 
@@ -212,6 +213,42 @@ def build_model(recipe):
         RecipeError: the model refuses an argument.
     """
     return _call(recipe, "model", model_class(recipe))
+
+
+def check_data(recipe, model, data):
+    """Checks that a classifier takes the observations and labels of a data set.
+
+    Args:
+        recipe: the resolved `Recipe` of both.
+        model: the model, as `build_model` makes it.
+        data: the data set, as `load_data` loads it.
+
+    Raises:
+        RecipeError: the model's dimension, channels or number of classes do not suit the data.
+    """
+    parts = [part for part in (data.train, data.validation, data.test) if part is not None]
+    name = recipe.sections["data"]["name"]
+
+    def refuse(key, found, wanted):
+        raise RecipeError(
+            f"{recipe.origin('model', key)}: model.{key}: found {found}, but the data set {name} "
+            f"has {wanted}"
+        )
+
+    for key, array, what in (
+        ("spatial_dim", "points", "points in {} dimensions"),
+        ("in_channels", "values", "values in {} channels"),
+    ):
+        found, wanted = model.input[array].shape[-1], parts[0].x[array].shape[-1]
+        if found != wanted:
+            refuse(key, found, f"{what.format(wanted)}; give {wanted}")
+    labels = [int(label) for part in parts for label in (part.y.min(), part.y.max())]
+    lowest, highest, classes = min(labels), max(labels), model.output.shape[-1]
+    if lowest < 0:
+        raise RecipeError(f"[data] {name}: found the label {lowest}; count the classes from 0")
+    if highest >= classes:
+        wanted = f"labels from {lowest} to {highest}; give at least {highest + 1}"
+        refuse("num_classes", classes, wanted)
 
 
 def dumps(recipe):
@@ -307,6 +344,16 @@ def _check_training(recipe, training):
         refuse("schedule", f"one of {', '.join(SCHEDULES)}")
     if not 0 <= training["seed"] < 2**32:
         refuse("seed", "an integer from 0 to 2**32 - 1")
+
+
+def _check_counts(recipe, values):
+    """Refuses a [model] number below 1 where the default is an integer: these are all counts."""
+    for key, default in _arguments(model_class(recipe)).items():
+        if isinstance(default, int) and not isinstance(default, bool) and values[key] < 1:
+            raise RecipeError(
+                f"{recipe.origin('model', key)}: model.{key}: found {values[key]}; "
+                "give an integer of at least 1"
+            )
 
 
 def _named(recipe, section, known):

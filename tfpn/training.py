@@ -12,6 +12,7 @@ import importlib.util
 import json
 import math
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -147,17 +148,39 @@ def _restore(model, folder):
         return 0
     # The optimiser's variables have to exist before their values can be loaded.
     model.optimizer.build(model.trainable_variables)
-    model.load_weights(backups[-1])
+    try:
+        model.load_weights(backups[-1])
+    except Exception as error:  # A damaged file fails in HDF5 or anywhere in Keras.
+        raise RunError(
+            f"{backups[-1]} is damaged or not a backup of this model ({_first_line(error)}); "
+            "train anew with --overwrite"
+        ) from error
     return int(backups[-1].name.split("-")[1].split(".")[0])
 
 
 def _trim_log(path, epochs):
     """Drops the log's rows of epochs that the backup does not hold (counted from 0)."""
-    lines = path.read_text().splitlines(keepends=True)
-    kept = lines[:1] + [
-        line for line in lines[1:] if line.endswith("\n") and int(line.split(",")[0]) < epochs
-    ]
-    path.write_text("".join(kept))
+    cure = "put the run's own log back, or train anew with --overwrite"
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        kept = lines[:1] + [
+            line for line in lines[1:] if line.endswith("\n") and int(line.split(",")[0]) < epochs
+        ]
+        columns = _columns(kept)
+        whole = columns["epoch"] == list(range(epochs)) and "seconds" in columns
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror}; {cure}") from error
+    except (ValueError, TypeError, KeyError, IndexError, csv.Error) as error:
+        raise RunError(f"{path} is not the log of a run; {cure}") from error
+    if not whole:
+        raise RunError(f"{path} does not hold the {epochs} epochs of the backup; {cure}")
+    path.write_text("".join(kept), encoding="utf-8")
+
+
+def _columns(lines):
+    """A dict from column name to floats, out of the lines of a log."""
+    rows = list(csv.DictReader(lines))
+    return {key: [float(row[key]) for row in rows] for key in rows[0]} if rows else {}
 
 
 def read_log(path):
@@ -170,16 +193,18 @@ def read_log(path):
         A dict from column name to a list of floats, one entry an epoch.
 
     Raises:
-        RunError: the file is missing or holds no epoch.
+        RunError: the file is missing, is not such a log, or holds no epoch.
     """
     try:
-        with open(path, newline="") as file:
-            rows = list(csv.DictReader(file))
+        with open(path, newline="", encoding="utf-8") as file:
+            columns = _columns(file)
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror}") from error
-    if not rows:
+    except (ValueError, TypeError, csv.Error) as error:
+        raise RunError(f"{path} is not the log of a run; delete it or put the log back") from error
+    if not columns:
         raise RunError(f"{path} holds no finished epoch")
-    return {key: [float(row[key]) for row in rows] for key in rows[0]}
+    return columns
 
 
 def list_gpus():
@@ -195,6 +220,18 @@ def list_gpus():
 
 def _open_folder(recipe, folder, resume, overwrite):
     """Makes the run folder ready: refuses to mix runs, clears a run that is to be replaced."""
+    if folder.exists() and not folder.is_dir():
+        raise RunError(f"--output: found the file {folder}; give a folder")
+    try:
+        _prepare_folder(recipe, folder, resume, overwrite)
+    except OSError as error:
+        raise RunError(
+            f"--output: cannot write the run folder {folder} ({error.strerror}); give a folder "
+            "that can be made and written"
+        ) from error
+
+
+def _prepare_folder(recipe, folder, resume, overwrite):
     path = folder / RECIPE
     if not path.exists():
         if folder.exists() and any(folder.iterdir()):
@@ -294,6 +331,7 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
                 f"the data set has no {part} part; give [data] a {part}_fraction above 0"
             )
     model = recipes.build_model(recipe)
+    recipes.check_data(recipe, model, data)
     batches = _batches(recipe, data.train)
     _open_folder(recipe, folder, resume, overwrite)
 
@@ -333,13 +371,32 @@ def _fit(model, batches, validation, training, folder, finished, verbose):
             verbose=verbose,
         )
     except tf.errors.InvalidArgumentError as error:
-        # The layers check their results and say in one line which layer broke and how.
-        reasons = [line for line in error.message.splitlines() if "not finite" in line]
-        if not reasons:
+        reason = layer_message(error)
+        if reason is None or "not finite" not in reason:
             raise
         raise TrainingDiverged(
-            f"{reasons[0].strip()}; lower training.learning_rate or check the data"
+            f"{reason}; lower training.learning_rate or check the data"
         ) from error
+
+
+def layer_message(error):
+    """The sentence in which a layer says what is wrong, out of TensorFlow's report.
+
+    Args:
+        error: a `tf.errors.InvalidArgumentError`.
+
+    Returns:
+        The sentence, or None if the error is not one of the layers' own checks.
+    """
+    signs = ("Use noise='channel'", "not finite", "NaN")
+    for line in error.message.replace("\\'", "'").splitlines():
+        if any(sign in line for sign in signs):
+            # The frame that TensorFlow puts around it in a graph, in eager mode, and for a number.
+            frame = (
+                r"^.*(assertion failed: \[|Summarized data: b[\"'])|([\]\"']\S*| : Tensor had .*)$"
+            )
+            return re.sub(frame, "", line.strip())
+    return None
 
 
 def _result(recipe, folder, model, data):
@@ -430,7 +487,7 @@ def load_run(run):
         The Keras model and the `tfpn.recipes.Recipe`.
 
     Raises:
-        RunError: no model is found there.
+        RunError: no model or no recipe is found there, or the file is not the recipe's model.
         RecipeError: the recipe next to it cannot be read.
     """
     importlib.import_module("tfpn.models")  # Registers the model classes with Keras.
@@ -443,4 +500,28 @@ def load_run(run):
         raise RunError(
             f"no model found at {run}; give a run folder that holds {MODEL}, or a .keras file"
         )
-    return keras.models.load_model(path), recipes.load(path.parent / RECIPE)
+    if not (path.parent / RECIPE).is_file():
+        raise RunError(
+            f"{path} has no {RECIPE} next to it; give a run folder of `tfpn train`, or the {MODEL} "
+            "inside one"
+        )
+    recipe = recipes.load(path.parent / RECIPE)
+    wanted = recipes.model_class(recipe)
+    try:
+        model = keras.models.load_model(path)
+    except Exception as error:  # A damaged file fails in zip, JSON, HDF5 or anywhere in Keras.
+        raise RunError(
+            f"{path} is damaged or not a saved model ({_first_line(error)}); copy it again, or "
+            "write it anew with `tfpn train --resume`"
+        ) from error
+    if not isinstance(model, wanted):
+        raise RunError(
+            f"{path} holds a {type(model).__name__}, not the {wanted.__name__} of its {RECIPE}; "
+            f"give a run folder of `tfpn train`, or the {MODEL} inside one"
+        )
+    return model, recipe
+
+
+def _first_line(error):
+    lines = str(error).splitlines()
+    return lines[0][:200].rstrip(".: ") if lines else type(error).__name__

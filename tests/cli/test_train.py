@@ -151,6 +151,44 @@ def test_foreign_folder_is_never_used(tmp_path):
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
+@pytest.mark.parametrize("resume", [[], ["--resume"], ["--overwrite"]])
+@pytest.mark.parametrize("below", [[], ["y"]], ids=["file", "below"])
+def test_output_that_cannot_be_a_folder(below, resume, tmp_path):
+    path = tmp_path / "file"
+    path.write_text("years of work")
+    outcome = command("train", *SMALL, "--output", path.joinpath(*below), *resume)
+    assert outcome.status == 2 and "Traceback" not in outcome.err
+    message = outcome.err.splitlines()[-1]
+    assert message.startswith("tfpn train: error: --output: ") and "give a folder" in message
+    assert path.read_text() == "years of work"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("backup/epoch-00004.weights.h5", b"garbage", "epoch-00004.weights.h5 is damaged"),
+        ("log.csv", None, "log.csv: No such file"),
+        ("log.csv", b"\xff\xfe\x00", "log.csv is not the log of a run"),
+        ("log.csv", b"epoch,seconds\nx,y\n", "log.csv is not the log of a run"),
+        ("log.csv", b"", "log.csv is not the log of a run"),
+        ("log.csv", b"epoch,seconds\n0,1.0\n", "log.csv does not hold the 4 epochs"),
+    ],
+    ids=["backup", "no-log", "bytes", "text", "empty", "short"],
+)
+def test_resume_with_a_damaged_file(name, content, said, trained, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(trained.folder, folder)
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_bytes(content)
+    outcome = command("train", "--resume", "--output", folder)
+    assert outcome.status == 2 and "Traceback" not in outcome.err
+    message = outcome.err.splitlines()[-1]
+    assert said in message and "--overwrite" in message
+    if content is not None:
+        assert (folder / name).read_bytes() == content
+
+
 def test_overwrite_clears_the_run_and_broken_weights_are_never_kept(killed, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(killed, folder)

@@ -4,7 +4,9 @@ import csv
 import io
 import json
 import shutil
+from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 from cli_support import command
@@ -36,6 +38,95 @@ def test_evaluate_without_a_recipe(trained, tmp_path):
     shutil.copy(trained.folder / "model.keras", tmp_path)
     outcome = command("evaluate", tmp_path)
     assert outcome.status == 2 and "recipe.toml" in outcome.err
+
+
+@pytest.fixture
+def copied(trained, tmp_path):
+    """A copy of the finished run, to be damaged."""
+    return Path(shutil.copytree(trained.folder, tmp_path / "run"))
+
+
+def refused(outcome, *said):
+    """Checks that a request was refused in one line which says all of `said`."""
+    assert outcome.status == 2 and outcome.out == "", outcome.err
+    assert "Traceback" not in outcome.err
+    message = outcome.err.splitlines()[-1]
+    assert message.startswith("tfpn ") and ": error: " in message
+    for text in said:
+        assert text in message, message
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "corrupted", "text"])
+@pytest.mark.parametrize("name", ["evaluate", "predict", "figures"])
+def test_a_damaged_model_is_named(name, damage, copied, npz):
+    path = copied / "model.keras"
+    content = path.read_bytes()
+    half = len(content) // 2
+    path.write_bytes(
+        {
+            "truncated": content[:half],
+            "empty": b"",
+            "corrupted": content[:half] + bytes(2000) + content[half + 2000 :],
+            "text": b"weights",
+        }[damage]
+    )
+    arguments = [npz] if name == "predict" else []
+    refused(command(name, copied, *arguments), str(path), "is damaged", "copy it again")
+
+
+@pytest.mark.parametrize("name", ["evaluate", "predict", "figures"])
+def test_another_keras_model_is_refused(name, copied, npz):
+    inputs = keras.Input((3,))
+    keras.Model(inputs, keras.layers.Dense(2)(inputs)).save(copied / "model.keras")
+    arguments = [npz] if name == "predict" else []
+    said = (str(copied / "model.keras"), "holds a Functional, not the PNCNN", "run folder")
+    refused(command(name, copied, *arguments), *said)
+
+
+def test_figures_with_an_unreadable_log(copied):
+    (copied / "log.csv").write_bytes(b"\xff\x00garbage,\n1")
+    outcome = command("figures", copied, "--examples", "1", "--resolution", "4")
+    assert outcome.status == 2 and "log.csv is not the log of a run" in outcome.err
+
+
+def test_predict_with_a_model_file_alone(trained, npz, tmp_path):
+    path = tmp_path / "alone" / "model.keras"
+    path.parent.mkdir()
+    shutil.copy(trained.folder / "model.keras", path)
+    refused(command("predict", path, npz), str(path), "recipe.toml", "a run folder of `tfpn train`")
+
+
+@pytest.mark.parametrize("name", ["o.csv", "o.npz"])
+def test_predict_checks_the_output_before_predicting(name, tmp_path):
+    # Neither the run nor the observations exist: the output is looked at first.
+    path = tmp_path / "missing" / name
+    outcome = command("predict", tmp_path, tmp_path / "x.npz", "--output", path)
+    refused(outcome, "--output", str(path), "no folder", "make it")
+
+
+@pytest.mark.parametrize("key", ["points", "values"])
+def test_predict_names_the_array_too_large_for_float32(key, trained, tmp_path):
+    path = tmp_path / "large.npz"
+    arrays = {"points": np.random.default_rng(0).uniform(size=(2, 5, 2)), "values": np.ones((2, 5))}
+    arrays[key][1, 3] = -1e300
+    np.savez(path, **arrays)
+    refused(command("predict", trained.folder, path), str(path), f"{key}: found", "1e+300")
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_layers_own_check_is_one_sentence(eager, tmp_path, monkeypatch):
+    from tfpn import models, training
+
+    model = models.PNCNN(num_classes=2, channels=2, num_blocks=1, num_basis=3, in_channels=2)
+    model.compile(run_eagerly=eager)
+    monkeypatch.setattr(training, "load_run", lambda run: (model, None))
+    path = tmp_path / "partly.npz"
+    values = np.ones((1, 4, 2))
+    values[0, 0, 0] = np.nan
+    np.savez(path, points=np.random.default_rng(0).uniform(size=(1, 4, 2)), values=values)
+    outcome = command("predict", "run", path)
+    refused(outcome, "error: noise='shared' needs all channels", "Use noise='channel'")
+    assert len(outcome.err.splitlines()[-1]) < 300 and "Assert" not in outcome.err
 
 
 def test_predict_writes_the_same_to_npz_csv_and_standard_output(trained, npz, tmp_path):

@@ -22,7 +22,9 @@ def run(options):
     """Carries out a parsed command line and returns the exit status."""
     # TensorFlow's start-up notes hide the command's own messages.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    from tfpn.training import RunError, TrainingDiverged
+    import tensorflow as tf
+
+    from tfpn.training import RunError, TrainingDiverged, layer_message
 
     commands = {"train": _train, "evaluate": _evaluate, "predict": _predict, "figures": _figures}
     try:
@@ -32,6 +34,12 @@ def run(options):
         return 1
     except (recipes.RecipeError, RunError, CommandError) as error:
         print(f"tfpn {options.command}: error: {error}", file=sys.stderr)
+        return 2
+    except tf.errors.InvalidArgumentError as error:
+        reason = layer_message(error)
+        if reason is None:
+            raise
+        print(f"tfpn {options.command}: error: {reason}", file=sys.stderr)
         return 2
     return 0
 
@@ -75,20 +83,25 @@ def _set_data_dir(recipe, options):
 
 
 def _load(options):
-    """The model of a run, its resolved recipe, and the folder it is in."""
+    """The model of a run, its resolved recipe, and the recipe's data."""
     from tfpn import training
 
     training.list_gpus()
     model, recipe = training.load_run(options.run)
     _set_data_dir(recipe, options)
-    return model, recipes.resolve(recipe)
+    recipe = recipes.resolve(recipe)
+    data = recipes.load_data(recipe)
+    recipes.check_data(recipe, model, data)
+    return model, recipe, data
 
 
 def _evaluate(options):
     from tfpn import training
 
-    model, recipe = _load(options)
-    part = getattr(recipes.load_data(recipe), options.split)
+    model, recipe, data = _load(options)
+    part = getattr(data, options.split)
+    if part is None:
+        raise CommandError(f"--split: the data set has no {options.split} part; give another")
     figures = training.evaluate(model, part, batch_size=recipe.sections["training"]["batch_size"])
     print(json.dumps({"recipe": recipe.name, "split": options.split, **figures}))
 
@@ -96,6 +109,11 @@ def _evaluate(options):
 def _predict(options):
     if options.output is not None and Path(options.output).suffix not in (".npz", ".csv"):
         raise CommandError(f"--output: found {options.output}; give a name ending in .npz or .csv")
+    if options.output is not None and not Path(options.output).parent.is_dir():
+        raise CommandError(
+            f"--output: found {options.output}, but there is no folder "
+            f"{Path(options.output).parent}; make it, or give another name"
+        )
     observed = _read_observations(options.file)
 
     from tfpn import training
@@ -107,15 +125,35 @@ def _predict(options):
             raise CommandError(
                 f"{options.file}: {key} has {found} {what}; this model was built for {wanted}"
             )
+    _check_range(options.file, observed, model)
     probabilities = training.probabilities(model.predict(observed, verbose=0))
     predicted = probabilities.argmax(-1)
     if options.output is None:
         _write_csv(sys.stdout, predicted, probabilities)
-    elif options.output.endswith(".csv"):
-        with open(options.output, "w", newline="") as file:
-            _write_csv(file, predicted, probabilities)
-    else:
-        np.savez(options.output, predicted=predicted, probabilities=probabilities)
+        return
+    try:
+        if options.output.endswith(".csv"):
+            with open(options.output, "w", newline="") as file:
+                _write_csv(file, predicted, probabilities)
+        else:
+            np.savez(options.output, predicted=predicted, probabilities=probabilities)
+    except OSError as error:
+        raise CommandError(
+            f"--output: cannot write {options.output} ({error.strerror}); give another name"
+        ) from error
+
+
+def _check_range(path, observed, model):
+    """Refuses observed points and values that the model's floating-point type cannot hold."""
+    seen = np.isfinite(observed["variance"])
+    for key, mask in (("points", seen.any(-1, keepdims=True)), ("values", seen)):
+        dtype = model.input[key].dtype
+        largest = np.max(np.abs(observed[key]), where=mask, initial=0.0)
+        if largest > np.finfo(dtype).max:
+            raise CommandError(
+                f"{path}: {key}: found a magnitude of {largest:.3g}, too large for the model's "
+                f"{dtype}; give {key} in the units of the training data"
+            )
 
 
 def _read_observations(path):
@@ -161,11 +199,10 @@ def _figures(options):
         raise CommandError(f"--examples: found {options.examples}; give at least 1")
     from tfpn import figures, training
 
-    model, recipe = _load(options)
+    model, _, data = _load(options)
     folder = Path(options.run) if Path(options.run).is_dir() else Path(options.run).parent
     output = Path(options.output or folder / training.FEATURE_MAPS)
-    x = recipes.load_data(recipe).test.x
-    examples = {key: array[: options.examples] for key, array in x.items()}
+    examples = {key: array[: options.examples] for key, array in data.test.x.items()}
     channels = None
     if options.channel is not None:
         channels = [options.channel]
