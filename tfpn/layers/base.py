@@ -1,5 +1,7 @@
 """What all layers on Gaussian process feature maps share."""
 
+import numbers
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -203,7 +205,10 @@ class GPPosteriorLayer(GPLayer):
 
 def check_positive(name, value):
     """``value`` as a float; raises ValueError unless it is finite and positive."""
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
     if not (np.isfinite(number) and number > 0.0):
         raise ValueError(f"{name} must be positive and finite, found {value!r}.")
     return number
@@ -218,6 +223,6 @@ def check_choice(name, value, choices):
 
 def check_count(name, value):
     """``value`` as an int; raises ValueError unless it is a positive whole number."""
-    if isinstance(value, bool) or int(value) != value or value < 1:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or value % 1 or value < 1:
         raise ValueError(f"{name} must be a positive whole number, found {value!r}.")
     return int(value)

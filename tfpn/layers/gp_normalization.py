@@ -20,7 +20,7 @@ class GPNormalization(GPLayer):
     of m and q^2 take the batch's place, as in batch normalisation.
 
     Args:
-        momentum: of the running averages.
+        momentum: of the running averages, which begin as plain means over the first batches.
         epsilon: added to q^2.
 
     Input and output:
@@ -55,6 +55,7 @@ class GPNormalization(GPLayer):
         self.beta = weight("beta", "zeros")
         self.moving_mean = weight("moving_mean", "zeros", trainable=False)
         self.moving_variance = weight("moving_variance", "ones", trainable=False)
+        self.updates = weight("updates", "zeros", trainable=False)
 
     def call(self, observations, training=False):
         points, values, variance = self._unpack(observations)
@@ -77,11 +78,15 @@ class GPNormalization(GPLayer):
         return self._output(points, values, variance, infinite)
 
     def _update_averages(self, mean, spread, count):
+        updates, updates_dtype = self._cast(self.updates), self.updates.dtype
+        # The plain mean of the first batches, so that the initial values are forgotten at once.
+        momentum = tf.minimum(self.momentum, updates / (updates + 1.0))
         for moving, batch in ((self.moving_mean, mean), (self.moving_variance, spread)):
             old = self._cast(moving)
             # A channel that the batch did not observe keeps its averages.
-            new = tf.where(count > 0.0, self.momentum * old + (1.0 - self.momentum) * batch, old)
+            new = tf.where(count > 0.0, momentum * old + (1.0 - momentum) * batch, old)
             moving.assign(tf.cast(new, moving.dtype))
+        self.updates.assign(tf.cast(updates + tf.cast(count > 0.0, updates.dtype), updates_dtype))
 
     def compute_output_spec(self, observations, training=False):
         return self._spec(observations["points"], *observations["values"].shape)

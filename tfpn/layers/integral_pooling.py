@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from tfpn.layers.base import GPPosteriorLayer, check_positive
 from tfpn.math.pooling import integrate
@@ -17,6 +18,9 @@ class IntegralPooling(GPPosteriorLayer):
     Args:
         box: None for the whole space, or ``(low, high)``, each a number or a list of d numbers in
             units of the points.
+        unit: unit of length that the integral is taken in, a weight that is not trained. 1 gives
+            the integral itself; the d-th root of the domain's volume gives the average over the
+            domain, which does not depend on the unit of the coordinates.
         spacing: initial length scale, unless ``length_scale`` is given.
         signal_std, length_scale, observation_noise, noise, marginal_likelihood_weight,
             marginal_likelihood_trains: as in `PNConv`.
@@ -42,6 +46,7 @@ class IntegralPooling(GPPosteriorLayer):
         self,
         *,
         box=None,
+        unit=1.0,
         spacing=0.1,
         signal_std=1.0,
         length_scale=None,
@@ -52,6 +57,7 @@ class IntegralPooling(GPPosteriorLayer):
         **kwargs,
     ):
         self.spacing = check_positive("spacing", spacing)
+        self.unit = check_positive("unit", unit)
         super().__init__(
             length_scale=self.spacing if length_scale is None else length_scale,
             signal_std=signal_std,
@@ -75,6 +81,16 @@ class IntegralPooling(GPPosteriorLayer):
                     f"{dim} numbers for points {tuple(observations_shape['points'])}, found {side}."
                 )
         self._build_prior(channels)
+        self.log_unit = self.add_weight(
+            name="log_unit",
+            shape=(),
+            initializer=keras.initializers.Constant(np.log(self.unit)),
+            trainable=False,
+        )
+
+    def set_unit(self, unit):
+        """Sets the unit of length of the integral."""
+        self.log_unit.assign(np.log(check_positive("unit", unit)))
 
     def set_spacing(self, spacing):
         """Sets the length scale to its start value for ``spacing``."""
@@ -83,7 +99,12 @@ class IntegralPooling(GPPosteriorLayer):
 
     def call(self, observations):
         points, values, variance = self._unpack(observations)
-        mean, pooled, nll = integrate(points, values, variance, box=self.box, **self._prior())
+        # Coordinates in units of `unit`, rather than results over its powers, which may overflow.
+        unit = tf.exp(self._cast(self.log_unit))
+        prior = self._prior()
+        prior["length_scale"] /= unit
+        box = self.box and tuple(self._cast(side) / unit for side in self.box)
+        mean, pooled, nll = integrate(points / unit, values, variance, box=box, **prior)
         self._add_marginal_likelihood(nll, variance)
         self._check_finite(mean) if self.box is None else self._check_finite(mean, pooled)
         return {"values": mean, "variance": pooled}
@@ -94,4 +115,4 @@ class IntegralPooling(GPPosteriorLayer):
         return {"values": spec, "variance": keras.KerasTensor(shape, dtype=self.algebra_dtype)}
 
     def get_config(self):
-        return {**super().get_config(), "box": self.box, "spacing": self.spacing}
+        return {**super().get_config(), "box": self.box, "unit": self.unit, "spacing": self.spacing}

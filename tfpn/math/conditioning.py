@@ -130,12 +130,17 @@ def prepare(points, values, variance, *, signal_std, length_scale, noise, observ
         values = observed_only(values, missing_mask(penalty(variance)))
         values = tf.linalg.matrix_transpose(values)[..., None]
         observation_noise = observation_noise[..., None]
+    # NaN fails this as well. One number for each factorisation's entry, so that it costs little.
+    sign = tf.debugging.Assert(
+        tf.reduce_all(given >= 0.0),
+        ["variance is negative or NaN; it must be >= 0, or +inf where nothing is observed."],
+    )
     finite = tf.math.is_finite(points)
     check = tf.debugging.Assert(
         tf.reduce_all(finite | ~observed),
         ["points holds NaN or infinity where a value is observed; check it by tfpn.observations."],
     )
-    with tf.control_dependencies([] if check is None else [check]):
+    with tf.control_dependencies([c for c in (check, sign) if c is not None]):
         values = tf.identity(values)
     return Conditioning(
         # Not masked by `observed`: so all layers share one tensor of points, and the graph
@@ -163,7 +168,8 @@ def _shared_variance(variance):
         tf.reduce_all(tf.math.is_finite(shared) == (precision > 0.0)),
         [
             "noise='shared' needs all channels of a point to be observed or missing together, but "
-            "some points are observed in some channels only. Use noise='channel'."
+            "some points are observed in some channels only. Use noise='channel' "
+            "(input_noise='channel' of a model)."
         ],
     )
     with tf.control_dependencies([] if check is None else [check]):

@@ -1,12 +1,14 @@
 """The probabilistic numeric convolutional network."""
 
 import functools
+import warnings
 
 import keras
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from tfpn.contract import check_observations
 from tfpn.layers import ChannelMix, GPNormalization, IntegralPooling, PNConv, ProbReLU
 from tfpn.layers.base import check_choice, check_count
 from tfpn.layers.pn_conv import UNCERTAINTY
@@ -20,7 +22,8 @@ class PNCNN(keras.Model):
     ``num_blocks`` times [PNConv -> ProbReLU -> ChannelMix -> GPNormalization], integral pooling,
     and a linear head on the pooled means. The defaults are the paper's for SuperPixel MNIST, with
     the normalisation added. Compile and fit it as any Keras model; call `adapt` first, so that
-    length scales and drifts start from the data's own spacing.
+    length scales and drifts start from the data's own spacing. The layers' checks of the data
+    (noise, NaN) do not run inside XLA-compiled steps; `adapt` and `tfpn.observations` make them.
 
     Args:
         num_classes: number of logits; None for regression or for no head.
@@ -44,7 +47,8 @@ class PNCNN(keras.Model):
             layer's mean negative log marginal likelihood, summed over the layers.
         marginal_likelihood_trains: what L_GP may train, "kernel" (the priors' parameters) or "all".
         pooling: "space" integrates over the whole space (infinite variance), or a box
-            ``(low, high)``, which makes the outputs Gaussian (see `predict_distribution`).
+            ``(low, high)``, each a number or d numbers in units of the points, which makes the
+            outputs Gaussian (see `predict_distribution`).
 
     Input:
         The observations dict: points [B, N, d], values and variance [B, N, in_channels]; B and N
@@ -101,8 +105,8 @@ class PNCNN(keras.Model):
         check_count("num_blocks", num_blocks)
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # also where it came from the global policy, for reloading
+        pooling = self._checked_pooling(pooling)
         config = dict(locals())
-        self._check_pooling(pooling)
         likelihood = {
             "marginal_likelihood_weight": marginal_likelihood_weight,
             "marginal_likelihood_trains": marginal_likelihood_trains,
@@ -156,12 +160,22 @@ class PNCNN(keras.Model):
         self._config["name"] = self.name
 
     @staticmethod
-    def _check_pooling(pooling):
-        if isinstance(pooling, str) and pooling != "space":
-            raise ValueError(
-                "pooling must be 'space' or a box (low, high), such as (0.0, 1.0), found "
-                f"{pooling!r}."
-            )
+    def _checked_pooling(pooling):
+        """ "space", or the box as numbers and lists, which saving can write down."""
+        if isinstance(pooling, str):
+            if pooling == "space":
+                return pooling
+        else:
+            try:
+                low, high = (np.asarray(side, dtype=float) for side in pooling)
+                if np.all(low < high) and np.all(np.isfinite(low) & np.isfinite(high)):
+                    return [low.tolist(), high.tolist()]
+            except (TypeError, ValueError):
+                pass
+        raise ValueError(
+            "pooling must be 'space' or a box (low, high) with low < high, such as (0.0, 1.0), "
+            f"found {pooling!r}."
+        )
 
     @property
     def pn_layers(self):
@@ -171,32 +185,66 @@ class PNCNN(keras.Model):
     def adapt(self, data):
         """Starts length scales, drifts, signal and noise level from the data, before training.
 
-        All convolutions and the pooling take the data's spacing, the median distance to the
-        second nearest neighbour; the
-        first convolution, which sees the raw values, takes their root mean square as well.
+        All convolutions and the pooling take the data's spacing, the median distance to the second
+        nearest neighbour; the first convolution, which sees the raw values, takes their root mean
+        square as well; and the pooling measures its integral in units of the box, or of the volume
+        that the points fill. So a model does not depend on the units of points and values.
 
         Args:
             data: the observations dict, or a `tf.data.Dataset` of such dicts or of tuples that
                 begin with one, of which enough batches for 256 examples are read.
 
         Raises:
-            ValueError: if no example has two distinct observed points, or for an unbatched
-                data set.
+            ValueError: if the data are not observations (as `tfpn.observations` makes them) of the
+                model's dimension and channels, if some points are observed in some channels only
+                and the model's ``input_noise`` is "shared", if no example has two distinct
+                observed points, or for an unbatched data set.
+
+        Warns:
+            UserWarning: if the points are so far from the origin that their differences have lost
+                their digits.
         """
+        config = self._config
         if isinstance(data, tf.data.Dataset):
             data = _first_examples(data)
-        data = {key: np.asarray(data[key]) for key in ("points", "values", "variance")}
+        data = check_observations(
+            data, spatial_dim=config["spatial_dim"], channels=config["in_channels"]
+        )
+        observed = np.isfinite(data["variance"])
+        if config["input_noise"] == "shared" and np.any(observed.any(-1) != observed.all(-1)):
+            raise ValueError(
+                "some points are observed in some channels only, which input_noise='shared' cannot "
+                "represent: build the model with input_noise='channel'."
+            )
         spacing = point_spacing(data["points"], data["variance"])
+        dtype = self.inputs_dict["points"].dtype
+        resolution = np.finfo(dtype).eps * np.abs(data["points"][observed.any(-1)]).max()
+        if resolution > 1e-3 * spacing:
+            warnings.warn(
+                f"points lie up to {resolution / np.finfo(dtype).eps:.3g} from the origin, where "
+                f"{dtype} resolves {resolution:.2g}, but they are {spacing:.2g} apart: subtract an "
+                "origin from the points, or use dtype='float64'.",
+                stacklevel=2,
+            )
         first, *others = self.pn_layers
         first.adapt(data)
         for layer in others:
             layer.set_spacing(spacing)
+        if config["pooling"] == "space":
+            filled = np.median(observed.any(-1).sum(-1)) ** (1.0 / config["spatial_dim"])
+            unit = spacing * max(filled, 1.0)
+        else:
+            sides = np.subtract(*config["pooling"][::-1]) * np.ones(config["spatial_dim"])
+            unit = np.prod(sides) ** (1.0 / config["spatial_dim"])
+        self.get_layer("pooling").set_unit(unit)
 
     def predict_distribution(self, x, batch_size=32):
         """The outputs as independent normal distributions.
 
         The variance is that of the pooled features through the head's linear map, with the
-        channels taken as independent.
+        channels taken as independent: what the network does not know of the signal, under its own
+        assumption of independent errors. It is not trained and holds no noise of the targets, so
+        it is not a calibrated interval for them.
 
         Args:
             x: the observations dict.
@@ -233,11 +281,14 @@ class PNCNN(keras.Model):
 
         Args:
             x: the observations dict.
-            query: points [B, M, d].
+            query: points [B, M, d], or [1, M, d] for the same ones in all examples.
 
         Returns:
             A list of ``num_blocks`` observations dicts at the query points, in inference mode.
         """
+        query = tf.convert_to_tensor(query, self.inputs_dict["points"].dtype)
+        if query.shape[0] == 1:
+            query = tf.repeat(query, len(x["points"]), axis=0)
         maps = []
         for block in range(1, self._config["num_blocks"] + 1):
             names = [f"{part}_{block}" for part in ("relu", "mix")]
