@@ -15,6 +15,7 @@ import os
 import re
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import keras
@@ -510,8 +511,10 @@ def load_run(run):
     try:
         model = keras.models.load_model(path)
     except Exception as error:  # A damaged file fails in zip, JSON, HDF5 or anywhere in Keras.
+        # Keras says "file not found" of a file that is there but no archive.
+        reason = _first_line(error) if zipfile.is_zipfile(path) else "not a zip archive"
         raise RunError(
-            f"{path} is damaged or not a saved model ({_first_line(error)}); copy it again, or "
+            f"{path} is damaged or not a saved model ({reason}); copy it again, or "
             "write it anew with `tfpn train --resume`"
         ) from error
     if not isinstance(model, wanted):

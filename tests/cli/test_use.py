@@ -113,6 +113,13 @@ def test_predict_names_the_array_too_large_for_float32(key, trained, tmp_path):
     refused(command("predict", trained.folder, path), str(path), f"{key}: found", "1e+300")
 
 
+def test_predict_with_values_that_overflow_in_a_layer(trained, tmp_path):
+    path = tmp_path / "overflow.npz"
+    points = np.random.default_rng(0).uniform(size=(2, 5, 2))
+    np.savez(path, points=points, values=np.full((2, 5), 1e38))
+    refused(command("predict", trained.folder, path), "conv_1", "not finite; check", "units")
+
+
 @pytest.mark.parametrize("eager", [False, True])
 def test_a_layers_own_check_is_one_sentence(eager, tmp_path, monkeypatch):
     from tfpn import models, training

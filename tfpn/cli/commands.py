@@ -39,6 +39,8 @@ def run(options):
         reason = layer_message(error)
         if reason is None:
             raise
+        if "not finite" in reason:
+            reason += "; check that the observations have the units of the training data"
         print(f"tfpn {options.command}: error: {reason}", file=sys.stderr)
         return 2
     return 0
