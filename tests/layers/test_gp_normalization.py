@@ -41,6 +41,7 @@ def test_training_uses_the_batch_and_inference_the_averages(x):
     layer = GPNormalization(momentum=0.8, epsilon=1e-3, dtype="float64")
     layer(x)
     perturb(layer)
+    layer.updates.assign(np.full(layer.updates.shape, 50.0))  # past the plain means of the start
     gamma, beta = np.asarray(layer.gamma), np.asarray(layer.beta)
     averages = np.asarray(layer.moving_mean), np.asarray(layer.moving_variance)
     mean, spread = statistics(x)
@@ -56,6 +57,16 @@ def test_training_uses_the_batch_and_inference_the_averages(x):
     for _ in range(2):  # inference leaves the averages alone
         output = layer(x, training=False)
         assert_same(output, expected_output(x, *averages, gamma, beta, 1e-3), **exact)
+
+
+def test_averages_begin_as_plain_means(x):
+    layer = GPNormalization(momentum=0.9, dtype="float64")
+    batches = [{**x, "values": x["values"] + shift} for shift in (0.0, 1.0, 5.0)]
+    for batch in batches:
+        layer(batch, training=True)
+    means, spreads = zip(*(statistics(batch) for batch in batches), strict=True)
+    np.testing.assert_allclose(layer.moving_mean, np.mean(means, axis=0), rtol=1e-12)
+    np.testing.assert_allclose(layer.moving_variance, np.mean(spreads, axis=0), rtol=1e-12)
 
 
 def test_output_has_zero_mean_and_unit_spread_in_training(x):
@@ -132,8 +143,9 @@ def test_fit_moves_the_averages_and_predict_uses_them():
     model.compile(keras.optimizers.SGD(0.0), "mse")
     model.fit(x, np.zeros(3), epochs=3, verbose=0, shuffle=False)
     mean, spread = statistics(x)
-    np.testing.assert_allclose(layer.moving_mean, mean * 0.875, rtol=1e-5, atol=1e-6)  # float32
-    np.testing.assert_allclose(layer.moving_variance, spread * 0.875 + 0.125, rtol=1e-5)
+    np.testing.assert_allclose(layer.moving_mean, mean, rtol=1e-5, atol=1e-6)  # float32
+    np.testing.assert_allclose(layer.moving_variance, spread, rtol=1e-5)
+    np.testing.assert_array_equal(layer.updates, 3.0)
     before = layer.get_weights()
     model.predict(x, verbose=0)
     for old, new in zip(before, layer.get_weights(), strict=True):

@@ -80,7 +80,7 @@ class GPNormalization(GPLayer):
     def _update_averages(self, mean, spread, count):
         updates, updates_dtype = self._cast(self.updates), self.updates.dtype
         # The plain mean of the first batches, so that the initial values are forgotten at once.
-        momentum = tf.minimum(self.momentum, updates / (updates + 1.0))
+        momentum = tf.minimum(updates / (updates + 1.0), self.momentum)
         for moving, batch in ((self.moving_mean, mean), (self.moving_variance, spread)):
             old = self._cast(moving)
             # A channel that the batch did not observe keeps its averages.
