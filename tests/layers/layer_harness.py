@@ -237,11 +237,13 @@ def slow_pooling(layer, x):
             )
             variance[b, c] = double - single @ inverse @ single
         values[b, c] = single @ inverse @ observed
-    return {"values": values, "variance": variance}
+    volume = np.exp(float(layer.log_unit.numpy())) ** dim
+    return {"values": values / volume, "variance": variance / volume**2}
 
 
 _PRIOR = ("log_signal_std", "log_length_scale")
 _CONV = (*_PRIOR, "kernel", "bias", "drift", "diffusion_factor")
+_POOLING = (*_PRIOR, "log_unit")
 _NOISY = (*_PRIOR, "log_observation_noise")
 
 CASES = {
@@ -279,22 +281,22 @@ CASES = {
         layers.GPNormalization,
         {},
         slow_normalization,
-        ("gamma", "beta", "moving_mean", "moving_variance"),
+        ("gamma", "beta", "moving_mean", "moving_variance", "updates"),
         sporadic=True,
     ),
-    "pool": Case(layers.IntegralPooling, {"spacing": 0.3}, slow_pooling, _PRIOR, pools=True),
+    "pool": Case(layers.IntegralPooling, {"spacing": 0.3}, slow_pooling, _POOLING, pools=True),
     "pool_box": Case(
         layers.IntegralPooling,
         {"spacing": 0.3, "box": (0.0, [1.0, 1.2])},
         slow_pooling,
-        _PRIOR,
+        _POOLING,
         pools=True,
     ),
     "pool_channel": Case(
         layers.IntegralPooling,
         {"spacing": 0.3, "box": (0.0, 1.0), "noise": "channel", "observation_noise": 0.1},
         slow_pooling,
-        _NOISY,
+        (*_NOISY, "log_unit"),
         sporadic=True,
         pools=True,
     ),
@@ -327,6 +329,7 @@ OTHER_ARGUMENTS = {
     layers.GPNormalization: {"momentum": 0.5, "epsilon": 1e-2},
     layers.IntegralPooling: {
         "box": ([-1.0, 0.0], [1.0, 2.0]),
+        "unit": 0.5,
         "spacing": 0.2,
         "signal_std": 1.5,
         "length_scale": 0.4,

@@ -221,7 +221,7 @@ def plain_logits(model, x, example):
             total += amplitude * np.exp(-form / 2) @ solved @ w
         f = np.maximum(total + np.asarray(conv.bias), 0.0)
         f = f @ np.asarray(mix.kernel) + np.asarray(mix.bias)
-        gamma, beta, mean, spread = (np.asarray(w) for w in norm.weights)
+        gamma, beta, mean, spread = (np.asarray(w) for w in norm.weights[:4])
         f = (f - mean) * gamma / np.sqrt(spread + norm.epsilon) + beta
         noise = np.zeros(len(points))
     pooling = model.get_layer("pooling")
@@ -233,6 +233,7 @@ def plain_logits(model, x, example):
         nodes, weights = 0.5 + 0.5 * nodes, 0.5 * weights
         by_axis = np.exp(-((points[..., None] - nodes) ** 2) / (2 * length**2)) @ weights
         integral = std**2 * by_axis.prod(-1)
+    integral /= np.exp(2 * float(pooling.log_unit.numpy()))  # the unit's area
     head = model.get_layer("head")
     return integral @ weights_of(pooling, noise) @ np.asarray(head.kernel) + np.asarray(head.bias)
 
@@ -378,7 +379,7 @@ class TestAdapt:
         ({"marginal_likelihood_weight": -1.0}, "marginal_likelihood_weight must be >= 0"),
         ({"marginal_likelihood_trains": "x"}, "marginal_likelihood_trains must be one of"),
         ({"pooling": "box"}, "pooling must be 'space' or a box .* found 'box'"),
-        ({"pooling": (1.0, 0.0)}, "box must be .* low < high"),
+        ({"pooling": (1.0, 0.0)}, "pooling must be .* low < high"),
         ({"pooling": ([0.0] * 3, [1.0] * 3)}, "box sides must be .* 2 numbers"),
         ({"dtype": "float33"}, "float33"),
     ],

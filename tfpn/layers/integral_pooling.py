@@ -103,7 +103,7 @@ class IntegralPooling(GPPosteriorLayer):
         unit = tf.exp(self._cast(self.log_unit))
         prior = self._prior()
         prior["length_scale"] /= unit
-        box = self.box and tuple(self._cast(side) / unit for side in self.box)
+        box = self.box and tuple(tf.constant(side, unit.dtype) / unit for side in self.box)
         mean, pooled, nll = integrate(points / unit, values, variance, box=box, **prior)
         self._add_marginal_likelihood(nll, variance)
         self._check_finite(mean) if self.box is None else self._check_finite(mean, pooled)
