@@ -7,7 +7,10 @@ import importlib
 
 from tfpn._version import __version__
 
-_SUBMODULES = ("augmentation", "datasets", "distributions", "layers", "math", "models")
+_SUBMODULES = (
+    *("augmentation", "datasets", "distributions", "figures", "layers", "math", "models"),
+    *("recipes", "training"),
+)
 _FUNCTIONS = {"observations": "tfpn.contract"}
 
 __all__ = ["__version__", *_SUBMODULES, *_FUNCTIONS]
