@@ -1,7 +1,7 @@
 """Sums over points, and affine maps of the channels, written for speed.
 
-TensorFlow's reductions of leading axes on a CPU take several times as long as the matrix product
-with a row of ones that does the same.
+TensorFlow's reductions of leading axes on a CPU take longer than the matrix product with a row of
+ones that does the same.
 """
 
 import tensorflow as tf

@@ -102,8 +102,8 @@ def convolve_mean(
 ):
     """Mean and negative log marginal likelihood of `convolve`, without its variance.
 
-    A third of the cost, for networks that do not carry uncertainty. Arguments and errors are those
-    of `convolve`.
+    For networks that do not carry uncertainty: it saves the products behind N_ij. Arguments and
+    errors are those of `convolve`.
 
     Returns:
         mean [B, M, c_out] and the negative log marginal likelihood [B, c_in].

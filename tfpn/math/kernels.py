@@ -169,7 +169,7 @@ def _gaussian_of_affine(coefficients, log_amplitude, features):
         return tf.exp(tf.matmul(form, products))
 
     def sum_of_squares():
-        """Accurate for any drift, at four times the cost."""
+        """Accurate for any drift, with more passes over memory."""
         squares = tf.add_n([tf.square(w) for w in white()])
         return tf.exp(log_amplitude[:, None] - 0.5 * squares)
 
