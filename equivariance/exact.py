@@ -1,0 +1,185 @@
+"""Exact sparse linear algebra over the rationals or a field of algebraic numbers.
+
+Matrices are sympy's ``DomainMatrix``, sparse. Nothing here knows about groups.
+"""
+
+import math
+
+import numpy as np
+import sympy
+from sympy import QQ
+from sympy.polys.matrices import DomainMatrix
+
+
+def sparse(entries, shape, field=QQ):
+    """The sparse matrix with the given ``{(row, column): value}``; zeros may be among them."""
+    return DomainMatrix.from_dok({at: x for at, x in entries.items() if x}, shape, field)
+
+
+def identity(size, field=QQ):
+    """The identity matrix."""
+    return sparse({(i, i): field.one for i in range(size)}, (size, size), field)
+
+
+def diagonal(values, field=QQ):
+    """A diagonal matrix."""
+    size = len(values)
+    return sparse({(i, i): field.convert(x) for i, x in enumerate(values)}, (size, size), field)
+
+
+def kron(left, right):
+    """Kronecker product of two matrices over the same field."""
+    (m, n), (p, q) = left.shape, right.shape
+    others = list(right.to_dok().items())
+    return DomainMatrix.from_dok(
+        {
+            (i * p + row, j * q + column): x * y
+            for (i, j), x in left.to_dok().items()
+            for (row, column), y in others
+        },
+        (m * p, n * q),
+        left.domain,
+    )
+
+
+def block_diagonal(matrices, field=QQ):
+    """The matrices along the diagonal of a larger one."""
+    entries, row, column = {}, 0, 0
+    for matrix in matrices:
+        for (i, j), x in matrix.to_dok().items():
+            entries[row + i, column + j] = x
+        row, column = row + matrix.shape[0], column + matrix.shape[1]
+    return DomainMatrix.from_dok(entries, (row, column), field)
+
+
+def common_nullspace(operators, size, field=QQ):
+    """Basis of the vectors that every one of the operators maps to zero.
+
+    One operator at a time, the sparsest first, each restricted to what the ones before left over:
+    a reflection or a generator of rotations about an axis leaves few vectors.
+
+    Args:
+        operators: matrices [e, size].
+        size: number of unknowns.
+        field: their field.
+
+    Returns:
+        Matrix [s, size], rows in reduced echelon form: rational wherever the space has a rational
+        basis, even if the operators are not.
+
+    Example:
+
+    >>> from sympy import QQ
+    >>> turn = sparse({(0, 1): QQ(-1), (1, 0): QQ(1)}, (3, 3))  # about the third axis
+    >>> common_nullspace([turn], 3).to_Matrix()
+    Matrix([[0, 0, 1]])
+    """
+    basis = identity(size, field)
+    for operator in sorted(operators, key=lambda x: x.nnz()):
+        if basis.shape[0] == 0:
+            break
+        restricted = operator.convert_to(field) * basis.transpose()
+        basis = restricted.nullspace() * basis
+    return basis.rref()[0].to_sparse()
+
+
+def to_rational(matrix):
+    """The same matrix over the rationals if all its entries are rational, else unchanged."""
+    if matrix.domain == QQ:
+        return matrix
+    entries = {}
+    for at, x in matrix.to_dok().items():
+        coefficients = x.to_list()
+        if len(coefficients) > 1:
+            return matrix
+        entries[at] = QQ(coefficients[0].numerator, coefficients[0].denominator)
+    return DomainMatrix.from_dok(entries, matrix.shape, QQ)
+
+
+def primitive(matrix):
+    """A positive rational multiple with coprime integer entries (unchanged over other fields)."""
+    if matrix.domain != QQ or matrix.nnz() == 0:
+        return matrix
+    values = list(matrix.to_dok().values())
+    denominator = math.lcm(*(int(x.denominator) for x in values))
+    divisor = math.gcd(*(int(x.numerator * denominator // x.denominator) for x in values))
+    return matrix.scalarmul(QQ(denominator, divisor))
+
+
+def sqrt(x):
+    """Square root of a positive rational, as a sympy number."""
+    return sympy.sqrt(sympy.Rational(int(x.numerator), int(x.denominator)))
+
+
+def float_sqrt(x):
+    """Square root of a positive rational, as a float."""
+    return math.sqrt(int(x.numerator) / int(x.denominator))
+
+
+def to_numpy(array):
+    """A sympy matrix or array of numbers as a float64 NumPy array of the same shape.
+
+    Args:
+        array: sympy matrix or N-dimensional array; every entry a real number.
+
+    Returns:
+        NumPy float64 array.
+
+    Example:
+
+    >>> import sympy
+    >>> to_numpy(sympy.Matrix([[sympy.sqrt(2), 0]])).round(3).tolist()
+    [[1.414, 0.0]]
+    """
+    found = np.zeros(array.shape)
+    if isinstance(array, sympy.MatrixBase):
+        for at, x in array.todok().items():
+            found[at] = float(x)
+        return found
+    flat = found.reshape(-1)
+    if isinstance(array, sympy.tensor.array.sparse_ndim_array.SparseNDimArray):
+        for at, x in array._sparse_array.items():
+            flat[at] = float(x)
+        return found
+    for at, x in enumerate(sympy.flatten(array)):
+        if x != 0:
+            flat[at] = float(x)
+    return found
+
+
+def algebraic_matrices(matrices):
+    """sympy matrices of algebraic numbers over the smallest field found that holds them all.
+
+    Args:
+        matrices: a sequence of explicit sympy matrices.
+
+    Returns:
+        The list of sparse matrices, and their field.
+
+    Raises:
+        ValueError: if an entry is no exact algebraic number.
+    """
+    entries = [sympy.sympify(x) for matrix in matrices for x in matrix]
+    for x in entries:
+        if x.free_symbols or x.has(sympy.Float) or not x.is_number or x.is_real is False:
+            raise ValueError(
+                f"Generators must be matrices of exact real algebraic numbers; found the entry "
+                f"{x}. Write fractions as sympy.Rational and roots as sympy.sqrt."
+            )
+    field, values = sympy.construct_domain(entries, extension=True, field=True)
+    if not (field.is_QQ or field.is_Algebraic):
+        raise ValueError(
+            "Generators must be matrices of exact real algebraic numbers, which "
+            f"{sorted(map(str, set(entries)))} are not."
+        )
+    values, found = iter(values), []
+    for matrix in matrices:
+        rows, columns = matrix.shape
+        found.append(
+            sparse(
+                {(i, j): next(values) for i in range(rows) for j in range(columns)},
+                matrix.shape,
+                field,
+            )
+        )
+    return found, field

@@ -1,0 +1,229 @@
+"""Generators M = C + sum_i B_i d_i + sum_ij S_ij d_i d_j that commute with a group.
+
+exp(M) is equivariant if and only if M is (the paper's appendix on equivariant diffusions):
+
+    rho_out(g) C rho_in(g)^-1 = C
+    sum_j g_ij rho_out(g) B_j rho_in(g)^-1 = B_i
+    sum_kl g_ik g_jl rho_out(g) S_kl rho_in(g)^-1 = S_ij,    S_ij = S_ji
+
+for all g. (The paper's g_il g_ik in the last line is a slip, and it leaves out the symmetry.)
+"""
+
+import itertools
+from functools import cached_property, lru_cache
+
+import numpy as np
+import sympy
+
+from equivariance.characters import ORDERS
+from equivariance.decomposition import decompose
+from equivariance.factored import FactoredBasis, PairBlock, tensors
+from equivariance.representations import require_representation, require_same_group
+
+
+class GeneratorSolution:
+    """Exact bases of C, B and S for two representations.
+
+    Attributes:
+        group: the group.
+        rep_in, rep_out: the representations.
+        decomposition_in, decomposition_out: their irreducible parts.
+        blocks: a ``PairBlock`` for each pair of irreducible parts, output first.
+        factored: a dict from "zeroth_order", "first_order" and "second_order" to the
+            ``FactoredBasis`` of C, B and S. Use it for large representations.
+    """
+
+    def __init__(self, rep_in, rep_out):
+        self.rep_in, self.rep_out, self.group = rep_in, rep_out, rep_in.group
+        self.decomposition_in, self.decomposition_out = decompose(rep_in), decompose(rep_out)
+        self.blocks = [
+            PairBlock(out, inside)
+            for out in self.decomposition_out.blocks
+            for inside in self.decomposition_in.blocks
+        ]
+        self.factored = {
+            name: FactoredBasis(order, self.decomposition_out, self.decomposition_in, self.blocks)
+            for order, name in enumerate(ORDERS)
+        }
+
+    @property
+    def dimensions(self):
+        """The dimensions of the spaces of C, B and S, a dict with the keys of ``factored``."""
+        return {name: basis.size for name, basis in self.factored.items()}
+
+    @cached_property
+    def zeroth_order(self):
+        """Basis of C: a list of exact sympy arrays [dim_out, dim_in]."""
+        return self.factored["zeroth_order"].arrays()
+
+    @cached_property
+    def first_order(self):
+        """Basis of B: a list of exact sympy arrays [d, dim_out, dim_in]."""
+        return self.factored["first_order"].arrays()
+
+    @cached_property
+    def second_order(self):
+        """Basis of S: a list of exact sympy arrays [d, d, dim_out, dim_in]."""
+        return self.factored["second_order"].arrays()
+
+    def residual(self):
+        """By how much the bases miss the equations: exactly 0.
+
+        The sum of the squares of left minus right side, for all generators of the group, all basis
+        tensors of all pairs, and of ``rho E = E sigma`` for all embeddings E of irreducible parts
+        sigma in rho (all in the working bases). A basis element is a product of such an embedding,
+        such a tensor and a transposed embedding, so it fulfils the equations if these do.
+
+        Returns:
+            A sympy number.
+        """
+        return maps_residual(self.blocks, range(3)) + sum(
+            embeddings_residual(x) for x in {self.decomposition_in, self.decomposition_out}
+        )
+
+    def __repr__(self):
+        counts = ", ".join(f"{n} of {name}" for name, n in self.dimensions.items())
+        return f"<generators {self.rep_in} -> {self.rep_out} under {self.group.name}: {counts}>"
+
+
+def solve_generators(rep_in, rep_out=None):
+    """Exact bases of the generators that commute with the group.
+
+    Each pair of irreducible parts is solved once (and kept for later calls), over the rationals or
+    a field of algebraic numbers; there is no floating point. Channels that are sums, multiples,
+    products or tensors are put together from these.
+
+    Args:
+        rep_in: the representation that the generator acts on.
+        rep_out: the one that it gives; the same by default. exp(M) needs the same; derivative
+            layers take any two of one group.
+
+    Returns:
+        A ``GeneratorSolution``.
+
+    Raises:
+        TypeError: if an argument is no representation.
+        ValueError: if they are of different groups.
+
+    Example: what couples a scalar field and a vector field in the plane.
+
+    >>> from equivariance import SO2, solve_generators
+    >>> solution = solve_generators(SO2.irrep(1), SO2.irrep(0))
+    >>> solution.dimensions
+    {'zeroth_order': 0, 'first_order': 2, 'second_order': 0}
+    >>> solution.first_order  # divergence and curl, a matrix [1, 2] for d_1 and one for d_2
+    [[[[1, 0]], [[0, 1]]], [[[0, 1]], [[-1, 0]]]]
+    >>> solution.residual()
+    0
+    """
+    rep_out = rep_in if rep_out is None else rep_out
+    require_representation(rep_in, "rep_in")
+    require_representation(rep_out, "rep_out")
+    require_same_group(rep_in, rep_out, "coupled (rep_in and rep_out)")
+    return _solve(rep_in, rep_out)
+
+
+@lru_cache(maxsize=256)
+def _solve(rep_in, rep_out):
+    return GeneratorSolution(rep_in, rep_out)
+
+
+def maps_residual(blocks, orders):
+    """Sum of the squared residuals of all basis tensors of the pairs; a sympy number.
+
+    Written out matrix by matrix from the equations above, with the full S, unlike the operators
+    that the solver inverts.
+    """
+    total = sympy.S.Zero
+    for block in blocks:
+        out, inside = block.irrep_out.model, block.irrep_in.model
+        group, shape = block.irrep_out.group, (block.irrep_out.dim, block.irrep_in.dim)
+        field = group.field
+        space = group.defining_model
+        for order in orders:
+            for tensor in tensors(block.irrep_out, block.irrep_in, order):
+                axes = list(itertools.product(range(group.dim), repeat=order))
+                x = {at: tensor.matrix(at, shape).convert_to(field) for at in axes}
+                for j, a, b in zip(space.lie, out.lie, inside.lie, strict=True):
+                    total += _squared(_lie_residual(x, j.to_dok(), a, b), field)
+                for g, a, b in zip(space.discrete, out.discrete, inside.discrete, strict=True):
+                    inverse = b.to_field().inv().to_sparse()
+                    total += _squared(_discrete_residual(x, g.to_dok(), a, inverse), field)
+    return total
+
+
+def embeddings_residual(decomposition):
+    """Sum of the squares of ``rho E - E sigma`` over generators and irreducible parts."""
+    total = sympy.S.Zero
+    field = decomposition.rep.group.field
+    rho = decomposition.rep.model
+    for block in decomposition.blocks:
+        sigma = block.irrep.model
+        for copy in block.copies:
+            e = copy.embedding.convert_to(field)
+            pairs = zip([*rho.lie, *rho.discrete], [*sigma.lie, *sigma.discrete], strict=True)
+            total += _squared([a * e - e * b for a, b in pairs], field)
+    return total
+
+
+def symbol(frequency, zeroth_order=None, first_order=None, second_order=None):
+    """M(xi) = C + sum_i xi_i B_i + sum_ij xi_i xi_j S_ij, derivatives replaced by numbers.
+
+    Args:
+        frequency: xi [d], real or complex.
+        zeroth_order: C [out, in]; optional.
+        first_order: B [d, out, in]; optional.
+        second_order: S [d, d, out, in]; optional.
+
+    Returns:
+        Array [out, in].
+
+    Raises:
+        ValueError: if none of C, B and S is given.
+
+    Example:
+
+    >>> import numpy as np
+    >>> symbol(np.array([1.0, 2.0]), second_order=np.eye(2)[:, :, None, None])
+    array([[5.]])
+    """
+    terms = []
+    if zeroth_order is not None:
+        terms.append(np.asarray(zeroth_order))
+    if first_order is not None:
+        terms.append(np.einsum("i,iab->ab", frequency, first_order))
+    if second_order is not None:
+        terms.append(np.einsum("i,j,ijab->ab", frequency, frequency, second_order))
+    if not terms:
+        raise ValueError("Give at least one of zeroth_order, first_order and second_order.")
+    return sum(terms)
+
+
+def _lie_residual(x, j, a, b):
+    """(J on the derivative indices) X + A X - X B, for each derivative index."""
+    for at in x:
+        result = a * x[at] - x[at] * b
+        for slot, index in enumerate(at):
+            for (row, column), value in j.items():
+                if row == index:
+                    source = (*at[:slot], column, *at[slot + 1 :])
+                    result += x[source].scalarmul(value)
+        yield result
+
+
+def _discrete_residual(x, g, a, inverse):
+    """sum over derivative indices of g ... g A X B^-1, minus X."""
+    moved = {at: a * matrix * inverse for at, matrix in x.items()}
+    for at in x:
+        result = -x[at]
+        for source in x:
+            factor = inverse.domain.one
+            for row, column in zip(at, source, strict=True):
+                factor *= g.get((row, column), inverse.domain.zero)
+            if factor:
+                result += moved[source].scalarmul(factor)
+        yield result
+
+
+def _squared(matrices, field):
+    return field.to_sympy(sum((x * x for m in matrices for x in m.to_dok().values()), field.zero))

@@ -1,0 +1,108 @@
+"""What every group offers: generators, elements, representations."""
+
+from functools import cached_property
+
+from equivariance.exact import algebraic_matrices
+from equivariance.representations import Model, Tensor, natural_number
+
+
+class Group:
+    """A group of real matrices acting on space R^dim (its defining representation).
+
+    It is given by Lie-algebra generators J, whose exponentials exp(t J) are in the group, and by
+    discrete generators; together they generate it.
+
+    Attributes:
+        name: how messages call it.
+        dim: dimension d of space.
+        lie_generators: exact sympy matrices [d, d].
+        discrete_generators: group elements.
+        orthogonal: whether all its matrices are orthogonal.
+        field: the field of numbers of the generators' matrices in the working bases.
+        key: what two equal groups share.
+
+    Groups are equal if they are the same group; they and their representations can be keys of
+    dictionaries.
+    """
+
+    orthogonal = True
+
+    def element(self, g):
+        """A group element from any accepted form of it.
+
+        Returns:
+            An object with ``matrix`` (the d x d matrix), ``exact`` (sympy if true, else float64).
+
+        Raises:
+            TypeError, ValueError: if g is not an element of the group.
+        """
+        raise NotImplementedError
+
+    def random_element(self, rng):
+        """A random numeric element; ``rng`` is a ``numpy.random.Generator``.
+
+        Uniform (by the Haar measure) for the built-in groups.
+        """
+        raise NotImplementedError
+
+    def inverse(self, g):
+        """The inverse element."""
+        raise NotImplementedError
+
+    def compose(self, g, h):
+        """The product g h: first h, then g."""
+        raise NotImplementedError
+
+    def tensor(self, p, q):
+        """The tensor representation T(p, q) = V^(x p) (x) (V*)^(x q).
+
+        Scalars are T(0, 0), vectors T(1, 0), matrices T(1, 1).
+
+        Args:
+            p: number of factors of the defining representation V.
+            q: number of factors of its dual.
+
+        Returns:
+            A representation on d^(p + q) channels, the last index running fastest.
+
+        Raises:
+            TypeError, ValueError: if p or q is no integer or negative.
+
+        Example:
+
+        >>> import equivariance
+        >>> equivariance.SO3.tensor(1, 2).dim
+        27
+        """
+        p, q = natural_number(p, "p"), natural_number(q, "q")
+        return Tensor(self, (False,) * p + (True,) * q)
+
+    @property
+    def trivial(self):
+        """The scalar representation."""
+        return self.tensor(0, 0)
+
+    @property
+    def defining(self):
+        """The representation on space itself, T(1, 0)."""
+        return self.tensor(1, 0)
+
+    @cached_property
+    def defining_model(self):
+        """The ``Model`` of the defining representation."""
+        matrices = [*self.lie_generators, *(g.matrix for g in self.discrete_generators)]
+        found, _ = algebraic_matrices(matrices)
+        found = [x.convert_to(self.field) for x in found]
+        split = len(self.lie_generators)
+        return Model(tuple(found[:split]), tuple(found[split:]), (1,) * self.dim)
+
+    def __eq__(self, other):
+        if not isinstance(other, Group):
+            return NotImplemented
+        return self.key == other.key
+
+    def __hash__(self):
+        return hash(self.key)
+
+    def __repr__(self):
+        return self.name

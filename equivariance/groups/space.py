@@ -1,0 +1,341 @@
+"""Rotations of space, SO(3), and their real irreducible representations.
+
+Spin l acts on the 2 l + 1 real spherical harmonics, in the order cos l phi, sin l phi, ...,
+cos phi, sin phi, 1 of their dependence on the angle phi about the third axis. For l = 1 these are
+x, y and z, so that spin 1 is the defining representation.
+
+They come from angular momentum. Its eigenvectors |m> are rescaled to u_m = u_-m's multiples for
+which the ladder operators are rational, L+ u_m = u_(m+1) for m >= 0; all square roots are then in
+the lengths |u_m|, the ``scale`` of the ``Model``.
+"""
+
+from functools import cache, cached_property
+
+import numpy as np
+import sympy
+from sympy import QQ, QQ_I
+from sympy.polys.matrices import DomainMatrix
+
+from equivariance.characters import SpaceCharacter
+from equivariance.decomposition import Copy
+from equivariance.exact import float_sqrt, identity, kron, primitive, sparse, sqrt
+from equivariance.groups.base import Group
+from equivariance.groups.elements import MatrixElement, composed, square_matrix
+from equivariance.representations import Irrep, Model, natural_number
+
+MAX_SPIN = 10
+TOLERANCE = 1e-8
+
+
+class SpaceRotations(Group):
+    """SO(3). Elements are 3 x 3 rotation matrices: sympy is exact, NumPy is numeric."""
+
+    dim = 3
+    name = "SO3"
+    key = ("SO3",)
+    field = QQ
+    discrete_generators = ()
+
+    @cached_property
+    def lie_generators(self):
+        """The generators of rotations about the axes 3, 1 and 2."""
+        return tuple(
+            sympy.ImmutableMatrix(3, 3, lambda i, j: -sympy.LeviCivita(axis, i, j))  # noqa: B023
+            for axis in (2, 0, 1)
+        )
+
+    @property
+    def trivial(self):
+        return self.irrep(0)
+
+    def element(self, g):
+        """A rotation from its 3 x 3 matrix.
+
+        Raises:
+            TypeError, ValueError: if g is no rotation matrix.
+        """
+        if isinstance(g, MatrixElement):
+            return g
+        matrix = square_matrix(g, 3)
+        element = MatrixElement(matrix)
+        if element.exact:
+            wrong = [*(matrix.T * matrix - sympy.eye(3)), matrix.det() - 1]
+            wrong = not all(sympy.expand(x) == 0 or x.equals(0) for x in wrong)
+        else:
+            wrong = np.abs(matrix.T @ matrix - np.eye(3)).max() > TOLERANCE
+            wrong = wrong or np.linalg.det(matrix) < 0
+        if wrong:
+            raise ValueError(
+                f"g must be a rotation matrix (orthogonal, determinant 1), found {matrix.tolist()}."
+            )
+        return element
+
+    def rotation(self, axis, angle):
+        """The rotation about an axis by an angle in radians.
+
+        Args:
+            axis: three numbers, not all 0.
+            angle: right-handed; exact if it and the axis are int, Fraction or sympy numbers.
+
+        Returns:
+            A group element.
+
+        Example:
+
+        >>> import equivariance, sympy
+        >>> equivariance.SO3.rotation([0, 0, 1], sympy.pi / 2).matrix
+        Matrix([
+        [0, -1, 0],
+        [1,  0, 0],
+        [0,  0, 1]])
+        """
+        if len(axis) != 3 or all(x == 0 for x in axis):
+            raise ValueError(f"axis must be three numbers, not all 0, found {axis!r}.")
+        x, y, z = (sympy.sympify(v) for v in axis)
+        angle = sympy.sympify(angle)
+        length = sympy.sqrt(x * x + y * y + z * z)
+        cross = sympy.Matrix([[0, -z, y], [z, 0, -x], [-y, x, 0]]) / length
+        matrix = sympy.eye(3) + sympy.sin(angle) * cross + (1 - sympy.cos(angle)) * cross * cross
+        if matrix.has(sympy.Float):
+            return MatrixElement(np.array(matrix.evalf(17), dtype=float))
+        return MatrixElement(sympy.ImmutableMatrix(matrix))
+
+    def random_element(self, rng):
+        q = rng.normal(size=4)
+        w, x, y, z = q / np.linalg.norm(q)
+        return MatrixElement(
+            np.array(
+                [
+                    [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+                    [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+                    [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+                ]
+            )
+        )
+
+    def inverse(self, g):
+        return MatrixElement(self.element(g).matrix.T)
+
+    def compose(self, g, h):
+        """The product g h: first h, then g."""
+        return MatrixElement(composed(self.element(g), self.element(h)))
+
+    def irrep(self, spin):
+        """The real irreducible representation of spin l, on 2 l + 1 channels.
+
+        Args:
+            spin: l, 0 to 10. Spin 0 is a scalar, spin 1 a vector (x, y, z).
+
+        Returns:
+            The representation. Its channels are orthonormal real spherical harmonics in the order
+            cos l phi, sin l phi, ..., cos phi, sin phi, 1.
+
+        Raises:
+            TypeError, ValueError: if spin is no integer, negative or above 10.
+
+        Example:
+
+        >>> import equivariance
+        >>> equivariance.SO3.irrep(2).lie_algebra[1][2:, 2:]
+        Matrix([
+        [0,       0,        0],
+        [0,       0, -sqrt(3)],
+        [0, sqrt(3),        0]])
+        """
+        spin = natural_number(spin, "spin")
+        if spin > MAX_SPIN:
+            raise ValueError(f"spin must be at most {MAX_SPIN}, found {spin}.")
+        return self._spin(spin)
+
+    def _spin(self, spin):
+        return Irrep(self, (spin,), 2 * spin + 1, str(spin))
+
+    def _irrep_model(self, irrep):
+        return _spin_model(irrep.index[0])
+
+    def _irrep_matrix(self, irrep, element):
+        """Spin l is the top part of spin l - 1 times spin 1."""
+        spin = irrep.index[0]
+        known = element.spins
+        if not known:
+            one = sympy.eye(1) if element.exact else np.eye(1)
+            known.update({0: one, 1: element.matrix})
+        for top in range(2, spin + 1):
+            if top in known:
+                continue
+            if element.exact:
+                project = _top_projection(top)
+                product = sympy.kronecker_product(known[top - 1], element.matrix)
+                known[top] = (project * product * project.T).applyfunc(sympy.expand)
+            else:
+                project = _top_projection_numpy(top)
+                product = np.kron(known[top - 1], element.matrix)
+                known[top] = project @ product @ project.T
+        return known[spin]
+
+    @cached_property
+    def _defining_copies(self):
+        return (Copy(self._spin(1), identity(3), QQ(1)),)
+
+    def _product_copies(self, left, right):
+        a, b = left.index[0], right.index[0]
+        return tuple(
+            Copy(self._spin(spin), *_product_embedding(a, b, spin))
+            for spin in range(abs(a - b), a + b + 1)
+        )
+
+    def _irrep_character(self, irrep):
+        spin = irrep.index[0]
+        return SpaceCharacter({m: 1 for m in range(-spin, spin + 1)})
+
+    def _defining_character(self):
+        return SpaceCharacter({-1: 1, 0: 1, 1: 1})
+
+
+def _raised(spin, m):
+    """alpha in L+ u_m = alpha u_(m+1)."""
+    return 1 if m >= 0 else (spin - m) * (spin + m + 1)
+
+
+def _lowered(spin, m):
+    """beta in L- u_m = beta u_(m-1)."""
+    return 1 if m <= 0 else (spin + m) * (spin - m + 1)
+
+
+def _orders(spin):
+    """The real harmonics as pairs (m, is a sine), in their order."""
+    return [(m, sine) for m in range(spin, 0, -1) for sine in (False, True)] + [(0, False)]
+
+
+@cache
+def _real_basis(spin):
+    """The real harmonics in terms of u_m (row m + l), and the inverse.
+
+    cos: (-1)^m u_m + u_-m; sin: ((-1)^m u_m - u_-m) / i; for m = 0: 2 u_0.
+    """
+    i, half = QQ_I(0, 1), QQ_I(QQ(1, 2), 0)
+    forward, backward = {}, {}
+    for column, (m, sine) in enumerate(_orders(spin)):
+        if m == 0:
+            forward[spin, column], backward[column, spin] = QQ_I(2), half
+            continue
+        sign = QQ_I((-1) ** m)
+        forward[spin + m, column] = -i * sign if sine else sign
+        forward[spin - m, column] = i if sine else QQ_I(1)
+        backward[column, spin + m] = half * sign * (i if sine else QQ_I(1))
+        backward[column, spin - m] = half * (-i if sine else QQ_I(1))
+    shape = (2 * spin + 1, 2 * spin + 1)
+    return sparse(forward, shape, QQ_I), sparse(backward, shape, QQ_I)
+
+
+@cache
+def _spin_model(spin):
+    size = 2 * spin + 1
+    raising = {(spin + m + 1, spin + m): QQ_I(_raised(spin, m)) for m in range(-spin, spin)}
+    lowering = {
+        (spin + m - 1, spin + m): QQ_I(_lowered(spin, m)) for m in range(-spin + 1, spin + 1)
+    }
+    raising, lowering = (sparse(x, (size, size), QQ_I) for x in (raising, lowering))
+    third = sparse(
+        {(spin + m, spin + m): QQ_I(m) for m in range(-spin, spin + 1)}, (size, size), QQ_I
+    )
+    # -i L for the axes 3, 1, 2.
+    half = QQ_I(QQ(1, 2), 0)
+    i = QQ_I(0, 1)
+    generators = (
+        third.scalarmul(-i),
+        (raising + lowering).scalarmul(-i * half),
+        (raising - lowering).scalarmul(-half),
+    )
+    forward, backward = _real_basis(spin)
+    return Model(
+        tuple(_real_part(backward * x * forward) for x in generators),
+        (),
+        tuple(_squared_length(spin, m) for m, _ in _orders(spin)),
+    )
+
+
+def _squared_length(spin, m):
+    """That of the real harmonic: 2 |u_m|^2, or 4 |u_0|^2, with |u_0| = 1; over 4."""
+    squared = QQ(1, 2) if m else QQ(1)
+    for k in range(m):
+        squared *= (spin - k) * (spin + k + 1)
+    return squared
+
+
+@cache
+def _product_embedding(a, b, spin):
+    """Spin l in the product of spins a and b: matrix and norm of a ``Copy``.
+
+    The highest vector of the product with weight l, which L+ annihilates, and what L- makes of it.
+    """
+    m = max(-a, spin - b)
+    vector = {(m, spin - m): QQ(1)}
+    while m < min(a, spin + b):
+        ratio = QQ(-_raised(a, m), _raised(b, spin - m - 1))
+        vector[m + 1, spin - m - 1] = ratio * vector[m, spin - m]
+        m += 1
+    columns = {spin: vector}
+    for m in range(spin - 1, -spin - 1, -1):
+        lower = {}
+        for (p, q), x in columns[m + 1].items():
+            if p > -a:
+                lower[p - 1, q] = lower.get((p - 1, q), 0) + _lowered(a, p) * x
+            if q > -b:
+                lower[p, q - 1] = lower.get((p, q - 1), 0) + _lowered(b, q) * x
+        columns[m] = {at: x / _lowered(spin, m + 1) for at, x in lower.items()}
+    width = 2 * b + 1
+    entries = {
+        ((p + a) * width + q + b, m + spin): QQ_I(x, 0)
+        for m, column in columns.items()
+        for (p, q), x in column.items()
+    }
+    embedding = sparse(entries, ((2 * a + 1) * width, 2 * spin + 1), QQ_I)
+    backward = kron(_real_basis(a)[1], _real_basis(b)[1])
+    embedding = backward * embedding * _real_basis(spin)[0]
+    # Complex conjugation turns the vector of weight m into that of -m, times (-1)^(a + b - spin).
+    if (a + b - spin) % 2:
+        embedding = embedding.scalarmul(QQ_I(0, 1))
+    embedding = primitive(_real_part(embedding))
+    if min((j, i, x) for (i, j), x in embedding.to_dok().items())[2] < 0:
+        embedding = -embedding
+    outer = [x * y for x in _spin_model(a).scale for y in _spin_model(b).scale]
+    norm = sum(outer[i] * x * x for (i, j), x in embedding.to_dok().items() if j == 0)
+    return embedding, norm / _spin_model(spin).scale[0]
+
+
+@cache
+def _top_projection(spin):
+    """The isometry from spin l - 1 times spin 1 to spin l, exact."""
+    return _projection(spin, sympy.zeros(2 * spin + 1, (2 * spin - 1) * 3), sqrt, sympy.Rational)
+
+
+@cache
+def _top_projection_numpy(spin):
+    return _projection(
+        spin, np.zeros((2 * spin + 1, (2 * spin - 1) * 3)), float_sqrt, lambda p, q: p / q
+    )
+
+
+def _projection(spin, found, root, ratio):
+    embedding, norm = _product_embedding(spin - 1, 1, spin)
+    outer = [x * y for x in _spin_model(spin - 1).scale for y in _spin_model(1).scale]
+    inner = _spin_model(spin).scale
+    for (i, j), x in embedding.to_dok().items():
+        found[j, i] = ratio(int(x.numerator), int(x.denominator)) * root(
+            outer[i] / (inner[j] * norm)
+        )
+    return found
+
+
+def _real_part(matrix):
+    """A matrix over Q(i) whose entries are real, over Q."""
+    entries = {}
+    for at, x in matrix.to_dok().items():
+        if x.y:
+            raise ArithmeticError("A real representation came out complex.")
+        entries[at] = x.x
+    return DomainMatrix.from_dok(entries, matrix.shape, QQ)
+
+
+SO3 = SpaceRotations()

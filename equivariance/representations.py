@@ -1,0 +1,384 @@
+"""Real representations of a group, built from irreducible and tensor ones.
+
+``+`` stacks channels, an integer ``*`` repeats them, ``@`` is the tensor product. A representation
+knows its matrices twice: ``matrix(g)`` for a group element, exact or in float64, and ``model``,
+the generators' matrices in the basis in which they are simplest, for the exact solver.
+"""
+
+import math
+from functools import cached_property
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+import sympy
+from sympy import QQ
+
+from equivariance.exact import block_diagonal, identity, kron, sparse, sqrt
+
+
+class Model(NamedTuple):
+    """The generators of a representation in its working basis.
+
+    The matrices of the representation are those here between two diagonal ones: with
+    ``D = diag(scale)``, ``D^(1/2) X D^(-1/2)``. Square roots, as those of spherical harmonics, stay
+    out of the exact solution this way.
+    """
+
+    lie: tuple  # one DomainMatrix a Lie-algebra generator
+    discrete: tuple  # one DomainMatrix a discrete generator
+    scale: tuple  # positive rationals
+
+
+class Representation:
+    """A real representation rho of a group on ``dim`` channels.
+
+    Made by a group's ``irrep`` and ``tensor`` and by arithmetic.
+
+    Attributes:
+        group: the group.
+        dim: the number of channels.
+
+    Example:
+
+    >>> import equivariance
+    >>> rho = 2 * equivariance.SO2.irrep(0) + equivariance.SO2.irrep(1)
+    >>> rho.dim, str(rho), (rho @ rho).dim
+    (4, '2x0 + 1', 16)
+    """
+
+    def __init__(self, group, dim):
+        self.group = group
+        self.dim = dim
+
+    def matrix(self, g):
+        """The matrix rho(g).
+
+        Args:
+            g: a group element, in any form that ``group.element`` takes.
+
+        Returns:
+            An exact sympy matrix [dim, dim] if g is exact, a float64 NumPy array if it is numeric.
+
+        Example:
+
+        >>> import equivariance, sympy
+        >>> equivariance.SO2.irrep(2).matrix(sympy.pi / 4)
+        Matrix([
+        [0, -1],
+        [1,  0]])
+        >>> equivariance.SO2.irrep(2).matrix(0.1).round(3).tolist()
+        [[0.98, -0.199], [0.199, 0.98]]
+        """
+        element = self.group.element(g)
+        found = self._matrix(element)
+        return sympy.ImmutableMatrix(found) if element.exact else found
+
+    @cached_property
+    def lie_algebra(self):
+        """Exact matrices d rho(J), one for each of ``group.lie_generators``.
+
+        Example:
+
+        >>> import equivariance
+        >>> equivariance.SO2.irrep(3).lie_algebra
+        (Matrix([
+        [0, -3],
+        [3,  0]]),)
+        """
+        roots = [sqrt(x) for x in self.model.scale]
+        found = []
+        for generator in self.model.lie:
+            matrix = sympy.zeros(self.dim, self.dim)
+            for (i, j), x in generator.to_dok().items():
+                matrix[i, j] = generator.domain.to_sympy(x) * roots[i] / roots[j]
+            found.append(sympy.ImmutableMatrix(matrix))
+        return tuple(found)
+
+    @cached_property
+    def discrete(self):
+        """Exact matrices rho(h), one for each of ``group.discrete_generators``."""
+        return tuple(self.matrix(h) for h in self.group.discrete_generators)
+
+    @cached_property
+    def model(self):
+        """The generators for the exact solver, a ``Model``."""
+        return self._model()
+
+    @property
+    def dual(self):
+        """The representation on the dual space, g -> rho(g)^-T.
+
+        In the orthonormal bases used here an orthogonal group's representations are their own
+        duals, so this is the same object for them.
+        """
+        return self if self.group.orthogonal else self._dual()
+
+    def decompose(self):
+        """The irreducible parts and the change of basis to them, a ``Decomposition``."""
+        from equivariance.decomposition import decompose
+
+        return decompose(self)
+
+    def character(self):
+        """The character, see ``equivariance.characters``."""
+        from equivariance.characters import character
+
+        return character(self)
+
+    def __add__(self, other):
+        if isinstance(other, Integral) and other == 0:  # so that sum(...) works
+            return self
+        if not isinstance(other, Representation):
+            return NotImplemented
+        require_same_group(self, other, "added")
+        return direct_sum([*_terms(self), *_terms(other)])
+
+    __radd__ = __add__
+
+    def __mul__(self, multiplicity):
+        if isinstance(multiplicity, Representation):
+            raise TypeError("Representations are multiplied with @; * takes an integer.")
+        if isinstance(multiplicity, bool) or not isinstance(multiplicity, Integral):
+            raise TypeError(
+                f"A representation is repeated an integer number of times, found {multiplicity!r} "
+                f"({type(multiplicity).__name__})."
+            )
+        if multiplicity < 1:
+            raise ValueError(f"The multiplicity must be at least 1, found {multiplicity}.")
+        return direct_sum([(term, int(multiplicity) * n) for term, n in self._repeated()])
+
+    __rmul__ = __mul__
+
+    def __matmul__(self, other):
+        if not isinstance(other, Representation):
+            return NotImplemented
+        require_same_group(self, other, "multiplied")
+        return Product(self, other)
+
+    def __eq__(self, other):
+        if not isinstance(other, Representation):
+            return NotImplemented
+        return self.key == other.key
+
+    def __hash__(self):
+        return hash(self.key)
+
+    def __repr__(self):
+        return f"<{self.group.name} representation {self}, {self.dim} channels>"
+
+    def _repeated(self):
+        return [(self, 1)]
+
+
+class Irrep(Representation):
+    """An irreducible representation; ``index`` names it within its group."""
+
+    def __init__(self, group, index, dim, label):
+        super().__init__(group, dim)
+        self.index = index
+        self.label = label
+        self.key = ("irrep", group.key, index)
+
+    def __str__(self):
+        return self.label
+
+    def _matrix(self, element):
+        return self.group._irrep_matrix(self, element)
+
+    def _model(self):
+        return self.group._irrep_model(self)
+
+
+class Tensor(Representation):
+    """A product of copies of the defining representation V and its dual.
+
+    Args:
+        group: the group.
+        letters: one boolean a factor, true for the dual; T(p, q) has p false, then q true ones.
+    """
+
+    def __init__(self, group, letters):
+        super().__init__(group, group.dim ** len(letters))
+        self.letters = tuple(letters)
+        self.key = ("tensor", group.key, self.letters)
+
+    def __str__(self):
+        def name(letters):
+            return f"T({letters.count(False)},{letters.count(True)})"
+
+        if self.letters == tuple(sorted(self.letters)):
+            return name(self.letters)
+        flipped = tuple(not letter for letter in self.letters)
+        if flipped == tuple(sorted(flipped)):
+            return f"{name(flipped)}*"
+        return " @ ".join("T(0,1)" if letter else "T(1,0)" for letter in self.letters)
+
+    def _matrix(self, element):
+        plain = element.matrix
+        dual = plain
+        if any(self.letters) and not self.group.orthogonal:
+            dual = plain.inv().T if element.exact else np.linalg.inv(plain).T
+        found = sympy.eye(1) if element.exact else np.eye(1)
+        for letter in self.letters:
+            found = _kron(found, dual if letter else plain)
+        return found
+
+    def _model(self):
+        group = self.group
+        one = identity(1, group.field)
+        lie = [sparse({}, (1, 1), group.field) for _ in group.lie_generators]
+        discrete = [one for _ in group.discrete_generators]
+        plain = group.defining_model
+        dual = plain
+        if any(self.letters) and not group.orthogonal:
+            dual = Model(
+                tuple(-x.transpose() for x in plain.lie),
+                tuple(x.to_field().inv().transpose().to_sparse() for x in plain.discrete),
+                plain.scale,
+            )
+        size = 1
+        for letter in self.letters:
+            factor = dual if letter else plain
+            lie = [
+                kron(x, identity(group.dim, group.field)) + kron(identity(size, group.field), y)
+                for x, y in zip(lie, factor.lie, strict=True)
+            ]
+            discrete = [kron(x, y) for x, y in zip(discrete, factor.discrete, strict=True)]
+            size *= group.dim
+        return Model(tuple(lie), tuple(discrete), (QQ(1),) * size)
+
+    def _dual(self):
+        return Tensor(self.group, [not letter for letter in self.letters])
+
+
+class Sum(Representation):
+    """Stacked representations; ``terms`` are pairs (representation, multiplicity)."""
+
+    def __init__(self, terms):
+        self.terms = tuple(terms)
+        super().__init__(self.terms[0][0].group, sum(n * rep.dim for rep, n in self.terms))
+        self.key = ("sum", *((rep.key, n) for rep, n in self.terms))
+
+    def __str__(self):
+        parts = []
+        for rep, n in self.terms:
+            text = f"({rep})" if isinstance(rep, Sum | Product) else str(rep)
+            parts.append(text if n == 1 else f"{n}x{text}")
+        return " + ".join(parts)
+
+    def _matrix(self, element):
+        blocks = [block for rep, n in self.terms for block in [rep._matrix(element)] * n]
+        if element.exact:
+            return sympy.diag(*blocks)
+        found = np.zeros((self.dim, self.dim))
+        offset = 0
+        for block in blocks:
+            end = offset + len(block)
+            found[offset:end, offset:end] = block
+            offset = end
+        return found
+
+    def _model(self):
+        models = [rep.model for rep, n in self.terms for _ in range(n)]
+        field = self.group.field
+        return Model(
+            *(
+                tuple(block_diagonal(parts, field) for parts in zip(*matrices, strict=True))
+                for matrices in ([m.lie for m in models], [m.discrete for m in models])
+            ),
+            tuple(x for m in models for x in m.scale),
+        )
+
+    def _dual(self):
+        return Sum((rep.dual, n) for rep, n in self.terms)
+
+    def _repeated(self):
+        # 2 * (3 * rho) is 6 * rho, but 2 * (rho + sigma) keeps its order of channels.
+        return self.terms if len(self.terms) == 1 else [(self, 1)]
+
+
+class Product(Representation):
+    """Tensor product; the channel (i, j) of the factors is the channel i * right.dim + j."""
+
+    def __init__(self, left, right):
+        super().__init__(left.group, left.dim * right.dim)
+        self.left, self.right = left, right
+        self.key = ("product", left.key, right.key)
+
+    def __str__(self):
+        return " @ ".join(
+            f"({rep})" if isinstance(rep, Sum | Product) else str(rep)
+            for rep in (self.left, self.right)
+        )
+
+    def _matrix(self, element):
+        return _kron(self.left._matrix(element), self.right._matrix(element))
+
+    def _model(self):
+        left, right = self.left.model, self.right.model
+        ones = [identity(rep.dim, self.group.field) for rep in (self.left, self.right)]
+        return Model(
+            tuple(
+                kron(x, ones[1]) + kron(ones[0], y)
+                for x, y in zip(left.lie, right.lie, strict=True)
+            ),
+            tuple(kron(x, y) for x, y in zip(left.discrete, right.discrete, strict=True)),
+            tuple(x * y for x in left.scale for y in right.scale),
+        )
+
+    def _dual(self):
+        return Product(self.left.dual, self.right.dual)
+
+
+def direct_sum(terms):
+    """The sum of pairs (representation, multiplicity), equal neighbours merged."""
+    merged = []
+    for rep, n in terms:
+        if merged and merged[-1][0] == rep:
+            merged[-1] = (rep, merged[-1][1] + n)
+        else:
+            merged.append((rep, n))
+    return merged[0][0] if len(merged) == 1 and merged[0][1] == 1 else Sum(merged)
+
+
+def require_representation(rep, name):
+    """Raises a TypeError that names the argument if it is no representation."""
+    if not isinstance(rep, Representation):
+        raise TypeError(
+            f"{name} must be a representation such as SO2.irrep(1), found {rep!r} "
+            f"({type(rep).__name__})."
+        )
+
+
+def require_same_group(left, right, verb):
+    """Raises a ValueError if two representations are not of the same group."""
+    if left.group != right.group:
+        raise ValueError(
+            f"Representations of different groups cannot be {verb}: found {left.group.name} "
+            f"({left}) and {right.group.name} ({right})."
+        )
+
+
+def natural_number(value, name):
+    """The value as an int; an error that names the argument if it is none or negative."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, found {value!r} ({type(value).__name__}).")
+    if value < 0:
+        raise ValueError(f"{name} must not be negative, found {value}.")
+    return int(value)
+
+
+def _terms(rep):
+    return rep.terms if isinstance(rep, Sum) else [(rep, 1)]
+
+
+def _kron(left, right):
+    if isinstance(left, np.ndarray):
+        return np.kron(left, right)
+    rows, columns = right.shape
+    return sympy.Matrix(
+        math.prod((left.rows, rows)),
+        math.prod((left.cols, columns)),
+        lambda i, j: left[i // rows, j // columns] * right[i % rows, j % columns],
+    )
