@@ -309,7 +309,18 @@ class PlaneGroup(Group):
         return PlaneCharacter(self.order, {1: 1, -1: 1}, (0, 0) if self.reflections else None)
 
 
-class _AllRotations(PlaneGroup):
+class AllRotations(PlaneGroup):
+    """SO(2), the rotations of the plane, or O(2), the rotations and reflections.
+
+    ``equivariance.SO2`` and ``equivariance.O2`` are the two groups of this class.
+
+    Example:
+
+    >>> import equivariance
+    >>> equivariance.SO2.irrep(1) + equivariance.SO2.tensor(1, 1)
+    <SO2 representation 1 + T(1,1), 6 channels>
+    """
+
     def __init__(self, name, reflections):
         self.name = name
         self.reflections = reflections
@@ -461,5 +472,5 @@ def _from_matrix(matrix):
     return PlaneElement.from_angle(math.atan2(c, a), reflected)
 
 
-SO2 = _AllRotations("SO2", reflections=False)
-O2 = _AllRotations("O2", reflections=True)
+SO2 = AllRotations("SO2", reflections=False)
+O2 = AllRotations("O2", reflections=True)
