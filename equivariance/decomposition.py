@@ -168,13 +168,12 @@ def _copies(rep):
         return _copies_of_sum(rep)
     if isinstance(rep, Product):
         return _multiplied(_copies(rep.left), _copies(rep.right), group._product_copies)
+    if group.orthogonal and any(rep.letters):  # a factor V* is a factor V
+        return _copies(group.tensor(len(rep.letters), 0))
     if not hasattr(group, "_defining_copies"):
         return (Copy(rep, identity(rep.dim), QQ(1)),)
     if not rep.letters:
         return (Copy(group.irrep(0), identity(1), QQ(1)),)
-    # The built-in groups are orthogonal: a factor V* is a factor V.
-    if any(rep.letters):
-        return _copies(Tensor(group, [False] * len(rep.letters)))
     first = _copies(Tensor(group, rep.letters[1:]))
     return _multiplied(first, group._defining_copies, group._product_copies)
 
