@@ -10,8 +10,10 @@ from tfpn.math.posterior import (
     whiten,
 )
 from tfpn.math.rectified import rectified_moments
+from tfpn.math.rectified_covariance import bivariate_normal_cdf, rectified_covariance
 
 __all__ = [
+    "bivariate_normal_cdf",
     "box_integrals",
     "condition",
     "convolve",
@@ -22,6 +24,7 @@ __all__ = [
     "negative_log_marginal_likelihood",
     "posterior_mean",
     "rbf_kernel",
+    "rectified_covariance",
     "rectified_moments",
     "whiten",
 ]
