@@ -11,6 +11,7 @@ from tfpn.math.posterior import (
 )
 from tfpn.math.rectified import rectified_moments
 from tfpn.math.rectified_covariance import bivariate_normal_cdf, rectified_covariance
+from tfpn.math.rectified_raw_moments import rectified_raw_moments
 
 __all__ = [
     "bivariate_normal_cdf",
@@ -26,5 +27,6 @@ __all__ = [
     "rbf_kernel",
     "rectified_covariance",
     "rectified_moments",
+    "rectified_raw_moments",
     "whiten",
 ]
