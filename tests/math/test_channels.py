@@ -1,18 +1,28 @@
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfpn.math.channels import add_bias, channel_sum, mix_channels
+from tfpn.math.channels import channel_sum, mix_channels
 
 RNG = np.random.default_rng(0)
-TENSOR, BIAS, KERNEL = RNG.normal(size=(2, 5, 3)), RNG.normal(size=3), RNG.normal(size=(3, 4))
+TENSOR, BIAS, KERNEL = RNG.normal(size=(2, 5, 3)), RNG.normal(size=4), RNG.normal(size=(3, 4))
 
 
 @pytest.mark.parametrize(
     "fast, plain, arguments",
     [
         pytest.param(channel_sum, lambda t: tf.reduce_sum(t, [0, 1]), (TENSOR,), id="channel_sum"),
-        pytest.param(add_bias, lambda t, b: t + b, (TENSOR, BIAS), id="add_bias"),
+        pytest.param(
+            mix_channels, lambda t, k, b: t @ k + b, (TENSOR, KERNEL, BIAS), id="mix_with_bias"
+        ),
+        pytest.param(
+            functools.partial(mix_channels, rectify=True),
+            lambda t, k, b: tf.nn.relu(t @ k + b),
+            (TENSOR, KERNEL, BIAS),
+            id="mix_rectified",
+        ),
         pytest.param(
             mix_channels, lambda t, k: tf.einsum("bnc,co->bno", t, k), (TENSOR, KERNEL), id="mix"
         ),

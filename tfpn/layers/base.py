@@ -9,6 +9,7 @@ import tensorflow as tf
 from tfpn.contract import KEYS
 from tfpn.math.channels import channel_sum
 from tfpn.math.conditioning import NOISE, TRAINS
+from tfpn.math.fusion import fusion
 
 if keras.backend.backend() != "tensorflow":
     raise ImportError(
@@ -50,6 +51,13 @@ class GPLayer(keras.layers.Layer):
         else:
             self._check_shapes(observations)
         return tuple(self._cast(observations[key]) for key in KEYS)
+
+    def _fusion(self, training, *points):
+        """Context that compiles elementwise work in training steps for a known number of points.
+
+        Where it varies from batch to batch, each number would be compiled anew.
+        """
+        return fusion(training and all(p.shape[1] is not None for p in points))
 
     def _check_shapes(self, shapes):
         """Raises unless ``shapes`` is a dict of the contract's three shapes; returns d and c."""

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from tfpn.layers.base import GPLayer, check_count
-from tfpn.math.channels import add_bias, mix_channels
+from tfpn.math.channels import mix_channels
 from tfpn.math.missing import missing_mask, observed_only, penalty
 
 
@@ -66,9 +66,8 @@ class ChannelMix(GPLayer):
         infinite = penalty(tf.reduce_max(variance, axis=-1, keepdims=True))
         missing = missing_mask(infinite)
         kernel = self._cast(self.kernel)
-        mixed = mix_channels(observed_only(values, missing), kernel)
-        if self.bias is not None:
-            mixed = add_bias(mixed, self._cast(self.bias)) * (1.0 - missing)
+        bias = None if self.bias is None else self._cast(self.bias)
+        mixed = mix_channels(observed_only(values, missing), kernel, bias) * (1.0 - missing)
         mixed_variance = mix_channels(observed_only(variance, missing), tf.square(kernel))
         return self._output(points, mixed, mixed_variance, infinite)
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tfpn.layers.base import GPLayer, check_positive
 from tfpn.math.channels import channel_sum
-from tfpn.math.missing import missing_mask, observed_only, penalty
+from tfpn.math.missing import observed_entries
 from tfpn.math.normalization import normalize
 
 
@@ -59,16 +59,16 @@ class GPNormalization(GPLayer):
 
     def call(self, observations, training=False):
         points, values, variance = self._unpack(observations)
-        infinite = penalty(variance)
-        missing = missing_mask(infinite)
-        values = observed_only(values, missing)
-        variance = observed_only(variance, missing)
+        with self._fusion(training, points):
+            values, variance, missing, infinite = observed_entries(values, variance)
         gamma, beta = self._cast(self.gamma), self._cast(self.beta)
         if training:
-            count = channel_sum(1.0 - missing)
-            values, variance, mean, spread = normalize(
-                values, variance, 1.0 - missing, gamma, beta, self.epsilon
-            )
+            weight = 1.0 - missing
+            count = channel_sum(weight)
+            with self._fusion(training, points):
+                values, variance, mean, spread = normalize(
+                    values, variance, weight, gamma, beta, self.epsilon
+                )
             self._update_averages(mean, spread, count)
         else:
             scale = gamma * tf.math.rsqrt(self._cast(self.moving_variance) + self.epsilon)

@@ -5,7 +5,6 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.layers.base import GPPosteriorLayer, check_choice, check_count, check_positive
-from tfpn.math.channels import add_bias
 from tfpn.math.convolution import convolve, convolve_mean
 from tfpn.math.missing import missing_mask, penalty
 from tfpn.spacing import lattice, point_spacing
@@ -198,7 +197,7 @@ class PNConv(GPPosteriorLayer):
         self.drift.assign(self._initial_drift(spacing, self.drift.dtype))
         self.diffusion_factor.assign(self._initial_diffusion(spacing, self.diffusion_factor.dtype))
 
-    def call(self, observations, query=None):
+    def call(self, observations, query=None, training=False):
         points, values, variance = self._unpack(observations)
         if query is None:
             output_points = points
@@ -214,14 +213,14 @@ class PNConv(GPPosteriorLayer):
             "weights": self._cast(self.kernel),
             "drift": self._cast(self.drift),
             "diffusion": tf.matmul(factor, factor, transpose_b=True),
+            "bias": None if self.bias is None else self._cast(self.bias),
         }
-        if self.uncertainty == "none":
-            mean, nll = convolve_mean(points, values, variance, query, **parameters)
-            new_variance = tf.zeros_like(mean)
-        else:
-            mean, new_variance, nll = convolve(points, values, variance, query, **parameters)
-        if self.bias is not None:
-            mean = add_bias(mean, self._cast(self.bias))
+        with self._fusion(training, points, query):
+            if self.uncertainty == "none":
+                mean, nll = convolve_mean(points, values, variance, query, **parameters)
+                new_variance = tf.zeros_like(mean)
+            else:
+                mean, new_variance, nll = convolve(points, values, variance, query, **parameters)
         self._add_marginal_likelihood(nll, variance)
         mean *= 1.0 - missing_mask(infinite)
         return self._output(output_points, mean, new_variance, infinite)
@@ -232,7 +231,7 @@ class PNConv(GPPosteriorLayer):
             return penalty(variance[..., :1])
         return penalty(tf.reduce_min(variance, axis=-1, keepdims=True))
 
-    def compute_output_spec(self, observations, query=None):
+    def compute_output_spec(self, observations, query=None, training=False):
         points = observations["points"] if query is None else query
         return self._spec(points, *points.shape[:2], self.filters)
 

@@ -4,7 +4,7 @@ import keras
 
 from tfpn.distributions.rectified_normal import RectifiedNormal
 from tfpn.layers.base import GPLayer
-from tfpn.math.missing import missing_mask, observed_only, penalty
+from tfpn.math.missing import observed_entries
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -30,16 +30,13 @@ class ProbReLU(GPLayer):
     def build(self, observations_shape):
         self._check_shapes(observations_shape)
 
-    def call(self, observations):
+    def call(self, observations, training=False):
         points, values, variance = self._unpack(observations)
-        infinite = penalty(variance)
-        missing = missing_mask(infinite)
-        rectified = RectifiedNormal(
-            loc=observed_only(values, missing),
-            squared_scale=observed_only(variance, missing),
-        )
-        mean, variance = rectified.mean_and_variance()  # both 0 where missing
+        with self._fusion(training, points):
+            values, variance, _, infinite = observed_entries(values, variance)
+            rectified = RectifiedNormal(loc=values, squared_scale=variance)
+            mean, variance = rectified.mean_and_variance()  # both 0 where missing
         return self._output(points, mean, variance, infinite)
 
-    def compute_output_spec(self, observations):
+    def compute_output_spec(self, observations, training=False):
         return self._spec(observations["points"], *observations["values"].shape)

@@ -13,17 +13,42 @@ def channel_sum(tensor):
     return tf.matmul(tf.ones([1, tf.shape(flat)[0]], flat.dtype), flat)[0]
 
 
-@tf.custom_gradient
-def add_bias(tensor, bias):
-    """``tensor + bias`` for [..., c] and [c]."""
+def mix_channels(tensor, kernel, bias=None, rectify=False):
+    """``tensor @ kernel + bias``, at least 0 if ``rectify``; one product in every direction.
 
-    def gradient(upstream):
-        return upstream, channel_sum(upstream)
+    Args:
+        tensor: [..., c_in].
+        kernel: [c_in, c_out].
+        bias: [c_out] or None.
 
-    return tensor + bias, gradient
+    Returns:
+        [..., c_out].
+    """
+    flat = tf.reshape(tensor, [-1, kernel.shape[0]])
+    if bias is None:
+        mixed = tf.matmul(flat, kernel)
+    else:
+        mixed = _affine(flat, kernel, bias, rectify)
+    return tf.reshape(mixed, tf.concat([tf.shape(tensor)[:-1], kernel.shape[1:]], axis=0))
 
 
-def mix_channels(tensor, kernel):
-    """``tensor @ kernel`` for [..., c_in] and [c_in, c_out], as one product in both directions."""
-    flat = tf.matmul(tf.reshape(tensor, [-1, kernel.shape[0]]), kernel)
-    return tf.reshape(flat, tf.concat([tf.shape(tensor)[:-1], kernel.shape[1:]], axis=0))
+def _affine(flat, kernel, bias, rectify):
+    @tf.custom_gradient
+    def apply(flat, kernel, bias):
+        # In this form the graph optimiser makes a single operation of it.
+        mixed = tf.nn.bias_add(tf.matmul(flat, kernel), bias)
+        if rectify:
+            mixed = tf.nn.relu(mixed)
+
+        def gradient(upstream):
+            if rectify:
+                upstream = tf.raw_ops.ReluGrad(gradients=upstream, features=mixed)
+            return (
+                tf.matmul(upstream, kernel, transpose_b=True),
+                tf.matmul(flat, upstream, transpose_a=True),
+                channel_sum(upstream),
+            )
+
+        return mixed, gradient
+
+    return apply(flat, kernel, bias)

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfpn.math.channels import add_bias, mix_channels
+from tfpn.math.channels import mix_channels
 from tfpn.math.checks import require_rank
 from tfpn.math.conditioning import prepare
 from tfpn.math.kernels import operator_kernels, operator_prior_covariance
@@ -21,6 +21,7 @@ def convolve(
     length_scale,
     noise="shared",
     observation_noise=0.0,
+    bias=None,
     marginal_likelihood_trains="all",
 ):
     """Flow of K drift-diffusions of a GP posterior, channels mixed: exact mean and variance.
@@ -47,6 +48,7 @@ def convolve(
             an example; all channels of a point must then be observed or missing together.
             "channel" is exact for any variances and costs c_in factorisations an example.
         observation_noise: variance added to ``variance`` where observed, scalar or [c_in].
+        bias: added to the mean, [c_out], or None.
         marginal_likelihood_trains: "all" differentiates the marginal likelihood with respect to
             everything; "kernel" takes points, values and variance as constants in it.
 
@@ -79,7 +81,7 @@ def convolve(
     weights, operators = _operators(gp, query, weights, drift, diffusion)
     response, explained = gp.posterior(operators.cross())
     return (
-        _mix(response, weights),
+        _mix(response, weights, bias),
         _mixed_variance(operators.prior(), explained, weights, gp.shared),
         gp.negative_log_marginal_likelihood(marginal_likelihood_trains),
     )
@@ -98,6 +100,7 @@ def convolve_mean(
     length_scale,
     noise="shared",
     observation_noise=0.0,
+    bias=None,
     marginal_likelihood_trains="all",
 ):
     """Mean and negative log marginal likelihood of `convolve`, without its variance.
@@ -124,7 +127,7 @@ def convolve_mean(
         observation_noise=observation_noise,
     )  # fmt: skip
     weights, operators = _operators(gp, query, weights, drift, diffusion)
-    mean = _mix(gp.posterior_mean(operators.cross()), weights)
+    mean = _mix(gp.posterior_mean(operators.cross()), weights, bias)
     return mean, gp.negative_log_marginal_likelihood(marginal_likelihood_trains)
 
 
@@ -173,28 +176,27 @@ def _operators(gp, query, weights, drift, diffusion):
     return weights, _Operators(gp, query, drift, diffusion)
 
 
-def _mix(response, weights):
+def _mix(response, weights, bias):
     """``sum_{k,b} W_k[b, a] response[..., k, b]`` as one matrix product."""
     operators, channels, out = weights.shape
     shape = tf.concat([tf.shape(response)[:2], [operators * channels]], axis=0)
     return mix_channels(
-        tf.reshape(response, shape), tf.reshape(weights, [operators * channels, out])
+        tf.reshape(response, shape), tf.reshape(weights, [operators * channels, out]), bias
     )
 
 
 def _mixed_variance(prior, explained, weights, shared):
     """``sum_{ij,b} W_i[b, a] W_j[b, a] N_ij^b``, clipped at the zero that rounding may cross."""
     operators, channels, out = weights.shape
-    by_output = tf.transpose(weights, [2, 0, 1])  # [c_out, K, c_in]
+    flat = tf.reshape(weights, [operators * channels, out])
+    by_output = tf.reshape(tf.transpose(flat), [out, operators, channels])
     gram = tf.matmul(by_output, by_output, transpose_b=True)
     prior = mix_channels(tf.reshape(prior, [1, -1]), tf.transpose(tf.reshape(gram, [out, -1])))
     if not shared:
         gram = tf.einsum("obi,obj->obij", *2 * [tf.transpose(by_output, [0, 2, 1])])
         explained = tf.einsum("bcmij->bmcij", explained)
-    gram = tf.reshape(gram, [out, -1])
+    gram = -tf.transpose(tf.reshape(gram, [out, -1]))
     shape = tf.shape(explained)
-    flat = tf.reshape(explained, [-1, gram.shape[1]])
-    explained = tf.matmul(flat, gram, transpose_b=True)
-    return tf.nn.relu(
-        tf.reshape(add_bias(-explained, prior[0]), tf.concat([shape[:2], [out]], axis=0))
-    )
+    flat = tf.reshape(explained, [-1, gram.shape[0]])
+    mixed = mix_channels(flat, gram, prior[0], rectify=True)
+    return tf.reshape(mixed, tf.concat([shape[:2], [out]], axis=0))

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfpn.math.channels import channel_sum
 from tfpn.math.checks import floating, require_static_dim
+from tfpn.math.fusion import fused, is_active
 
 
 def rbf_kernel(x1, x2, *, signal_std, length_scale):
@@ -173,9 +174,12 @@ def _gaussian_of_affine(coefficients, log_amplitude, features):
         squares = tf.add_n([tf.square(w) for w in white()])
         return tf.exp(log_amplitude[:, None] - 0.5 * squares)
 
-    # Drifts of up to 16 widths cost the quadratic form a rounding error of some 100 units.
-    longest = tf.reduce_max(tf.reduce_sum(tf.square(coefficients[..., -1]), axis=-1))
-    kernel = tf.cond(longest <= 256.0, quadratic_form, sum_of_squares)
+    if is_active():
+        kernel = _one_pass(coefficients, log_amplitude, features)
+    else:
+        # Drifts of up to 16 widths cost the quadratic form a rounding error of some 100 units.
+        longest = tf.reduce_max(tf.reduce_sum(tf.square(coefficients[..., -1]), axis=-1))
+        kernel = tf.cond(longest <= 256.0, quadratic_form, sum_of_squares)
     kernel.set_shape([*features.shape[:2], coefficients.shape[0], features.shape[3]])
 
     def gradient(upstream):
@@ -197,6 +201,18 @@ def _gaussian_of_affine(coefficients, log_amplitude, features):
         return d_coefficients, d_log_amplitude, d_features
 
     return kernel, gradient
+
+
+@fused
+def _one_pass(coefficients, log_amplitude, features):
+    """The sum of squares without products of matrices, to be compiled into one loop."""
+    rows = tf.split(features, features.shape[2], axis=2)  # [B, M, 1, N] each
+    white = [
+        tf.add_n([coefficients[:, axis, p, None] * row for p, row in enumerate(rows)])
+        for axis in range(coefficients.shape[1])
+    ]
+    exponent = -0.5 * tf.add_n([tf.square(w) for w in white])
+    return tf.exp(log_amplitude[:, None] + exponent)
 
 
 def operator_prior_covariance(*, signal_std, length_scale, drift, diffusion):

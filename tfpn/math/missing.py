@@ -7,6 +7,8 @@ numbers, 1 where unobserved and 0 elsewhere, made from the variance by ``inf - m
 
 import tensorflow as tf
 
+from tfpn.math.fusion import fused, fusion, is_active
+
 
 def penalty(variance):
     """0 where ``variance`` is finite and +inf where it is +inf. A constant for gradients.
@@ -38,3 +40,43 @@ def observed_only(tensor, missing):
         return upstream * (1.0 - missing), None
 
     return tf.where(missing > 0.0, tf.zeros([], tensor.dtype), tensor), gradient
+
+
+def observed_entries(values, variance):
+    """Splits observations into finite tensors and what is missing, entry by entry.
+
+    Args:
+        values: [B, N, c], anything where the variance is +inf.
+        variance: [B, N, c].
+
+    Returns:
+        Four tensors [B, N, c]: values and variance with 0 where unobserved (as in
+        `observed_only`), the `missing_mask` and the `penalty`.
+    """
+
+    @tf.custom_gradient
+    def split(values, variance):
+        values, variance, missing, infinite = _observed_entries(values, variance)
+        active = is_active()
+
+        def gradient(d_values, d_variance, *_):
+            with fusion(active):
+                return _masked(d_values, d_variance, missing)
+
+        return (values, variance, missing, infinite), gradient
+
+    values, variance, missing, infinite = split(values, variance)
+    return values, variance, tf.stop_gradient(missing), tf.stop_gradient(infinite)
+
+
+@fused
+def _observed_entries(values, variance):
+    infinite = penalty(variance)
+    missing = missing_mask(infinite)
+    return (*(observed_only(t, missing) for t in (values, variance)), missing, infinite)
+
+
+@fused
+def _masked(values, variance, missing):
+    weight = 1.0 - missing
+    return values * weight, variance * weight

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from tfpn.math.channels import channel_sum
+from tfpn.math.fusion import fused, fusion, is_active
 
 
 def normalize(values, variance, weight, gamma, beta, epsilon):
@@ -31,30 +32,56 @@ def normalize(values, variance, weight, gamma, beta, epsilon):
 def _normalize(values, variance, weight, gamma, beta, epsilon):
     @tf.custom_gradient
     def apply(values, variance, gamma, beta):
+        active = is_active()
         count = tf.maximum(channel_sum(weight), 1.0)
         mean = channel_sum(values) / count
-        centred = values - mean * weight  # 0 where unobserved, as the values are
-        spread = channel_sum(tf.square(centred) + variance) / count
+        centred, square = _centre(values, variance, weight, mean)
+        spread = channel_sum(square) / count
         inverse = tf.math.rsqrt(spread + epsilon)
         scale = gamma * inverse
 
         def gradient(d_values, d_variance, *_):
-            d_values *= weight
-            d_variance *= weight
-            d_beta = channel_sum(d_values)
-            projection = channel_sum(d_values * centred)
-            d_scale = projection + 2.0 * scale * channel_sum(d_variance * variance)
-            # scale depends on the spread, whose derivative is 2 centred / n and 1 / n.
-            d_spread = -0.5 * d_scale * scale * tf.square(inverse) / count
-            centre = scale * d_beta / count
-            return (
-                d_values * scale + centred * (2.0 * d_spread) - centre * weight,
-                d_variance * tf.square(scale) + d_spread * weight,
-                d_scale * inverse,
-                d_beta,
-            )
+            with fusion(active):
+                d_values, d_variance, for_values, for_variance = _scale_terms(
+                    d_values, d_variance, centred, variance, weight
+                )
+                d_beta = channel_sum(d_values)
+                d_scale = channel_sum(for_values) + 2.0 * scale * channel_sum(for_variance)
+                # scale depends on the spread, whose derivative is 2 centred / n and 1 / n.
+                d_spread = -0.5 * d_scale * scale * tf.square(inverse) / count
+                centre = scale * d_beta / count
+                d_values, d_variance = _input_gradient(
+                    d_values, d_variance, centred, weight, scale, d_spread, centre
+                )
+            return d_values, d_variance, d_scale * inverse, d_beta
 
-        new_values = centred * scale + beta * weight
-        return (new_values, variance * tf.square(scale), mean, spread), gradient
+        new_values, new_variance = _affine(centred, variance, weight, scale, beta)
+        return (new_values, new_variance, mean, spread), gradient
 
     return apply(values, variance, gamma, beta)
+
+
+@fused
+def _centre(values, variance, weight, mean):
+    centred = values - mean * weight  # 0 where unobserved, as the values are
+    return centred, tf.square(centred) + variance
+
+
+@fused
+def _affine(centred, variance, weight, scale, beta):
+    return centred * scale + beta * weight, variance * tf.square(scale)
+
+
+@fused
+def _scale_terms(d_values, d_variance, centred, variance, weight):
+    d_values *= weight
+    d_variance *= weight
+    return d_values, d_variance, d_values * centred, d_variance * variance
+
+
+@fused
+def _input_gradient(d_values, d_variance, centred, weight, scale, d_spread, centre):
+    return (
+        d_values * scale + centred * (2.0 * d_spread) - centre * weight,
+        d_variance * tf.square(scale) + d_spread * weight,
+    )

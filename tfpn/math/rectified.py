@@ -20,6 +20,7 @@ import math
 import tensorflow as tf
 
 from tfpn.math.checks import floating
+from tfpn.math.fusion import fused, fusion, is_active
 
 _M2_COEFFICIENTS = {  # numerator, denominator; the constant term first
     tf.float32: (
@@ -99,6 +100,30 @@ def rectified_moments(mean, variance):
 
 @tf.custom_gradient
 def _rectified_moments(mean, variance):
+    *moments, by_mean, by_variance = _moments_and_derivatives(mean, variance)
+    active = is_active()  # the gradient is asked for outside of the context
+
+    def gradient(d_mean, d_variance):
+        with fusion(active):
+            return _chain_rule(d_mean, d_variance, *by_mean, *by_variance)
+
+    return tuple(moments), gradient
+
+
+@fused
+def _chain_rule(d_mean, d_variance, mean_by_mean, variance_by_mean, mean_by_v, variance_by_v):
+    return (
+        d_mean * mean_by_mean + d_variance * variance_by_mean,
+        d_mean * mean_by_v + d_variance * variance_by_v,
+    )
+
+
+@fused
+def _moments_and_derivatives(mean, variance):
+    """The two moments, then their derivatives with respect to the mean and to the variance.
+
+    The derivatives are kept for the gradient instead of all that they are made of.
+    """
     # The floor keeps 0/0 out; where it acts, sigma is 0 and so is every term with phi.
     tiny = mean.dtype.as_numpy_dtype(2.0) ** (-126 if mean.dtype == tf.float32 else -1022)
     inverse_sigma = tf.math.rsqrt(tf.maximum(variance, tiny))
@@ -114,19 +139,16 @@ def _rectified_moments(mean, variance):
     rectified_mean = tf.nn.relu(mean) + sigma * first
     rectified_variance = variance * (upper + second - tf.square(first))
 
-    # The derivatives of mean and variance with respect to mu and v; kept instead of all that they
-    # are made of. d E / d mu = Phi, d E / d v = phi / (2 sigma), d Var / d mu = 2 E Phi(-mu/sigma),
+    # d E / d mu = Phi, d E / d v = phi / (2 sigma), d Var / d mu = 2 E Phi(-mu/sigma),
     # d Var / d v = Phi - E phi / sigma.
     complement = tail + (central - upper)  # not 1 - probability, which cancels
     # sigma * inverse_sigma is 1, and 0 at variance 0.
     mean_by_variance = 0.5 * density * inverse_sigma * (sigma * inverse_sigma)
     variance_by_mean = 2.0 * rectified_mean * complement
     variance_by_variance = probability - (step * t + first) * density
-
-    def gradient(d_mean, d_variance):
-        return (
-            d_mean * probability + d_variance * variance_by_mean,
-            d_mean * mean_by_variance + d_variance * variance_by_variance,
-        )
-
-    return (rectified_mean, rectified_variance), gradient
+    return (
+        rectified_mean,
+        rectified_variance,
+        (probability, variance_by_mean),
+        (mean_by_variance, variance_by_variance),
+    )
