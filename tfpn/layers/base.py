@@ -10,6 +10,7 @@ from tfpn.contract import KEYS
 from tfpn.math.channels import channel_sum
 from tfpn.math.conditioning import NOISE, TRAINS
 from tfpn.math.fusion import fusion
+from tfpn.math.low_rank import factors_first, factors_last
 
 if keras.backend.backend() != "tensorflow":
     raise ImportError(
@@ -18,13 +19,19 @@ if keras.backend.backend() != "tensorflow":
     )
 
 
+# What may travel beside the contract's three keys: how the errors at different points and channels
+# go together. See `tfpn.math.low_rank` and `tfpn.math.joint`.
+COHERENT = ("factors", "covariance")
+
+
 class GPLayer(keras.layers.Layer):
     """A layer from observations to observations.
 
     Inputs and outputs are dicts of ``points`` [B, N, d], ``values`` [B, N, c] and ``variance``
-    [B, N, c] (see `tfpn.observations`). The algebra runs in float64 under a float64 policy and in
-    float32 under every other one, as there are no half-precision factorisations; that is also the
-    outputs' dtype.
+    [B, N, c] (see `tfpn.observations`). After a convolution with ``uncertainty="low_rank"`` they
+    hold ``factors`` [B, N, c, r] besides, after one with "joint" ``covariance`` [B, N, c, N, c].
+    The algebra runs in float64 under a float64 policy and in float32 under every other one, as
+    there are no half-precision factorisations; that is also the outputs' dtype.
     """
 
     def __init__(self, **kwargs):
@@ -61,7 +68,7 @@ class GPLayer(keras.layers.Layer):
 
     def _check_shapes(self, shapes):
         """Raises unless ``shapes`` is a dict of the contract's three shapes; returns d and c."""
-        if not isinstance(shapes, dict) or set(shapes) != set(KEYS):
+        if not isinstance(shapes, dict) or set(shapes) - set(COHERENT) != set(KEYS):
             found = sorted(shapes) if isinstance(shapes, dict) else type(shapes).__name__
             raise ValueError(
                 f"{type(self).__name__} {self.name!r} takes a dict with the keys "
@@ -84,6 +91,7 @@ class GPLayer(keras.layers.Layer):
                     f"{type(self).__name__} {self.name!r}: points {tuple(shapes['points'])} and "
                     f"values {tuple(shapes['values'])} disagree on the number of {what}."
                 )
+        self._check_coherent_shapes(shapes)
         found = shapes["points"][-1], shapes["values"][-1]
         if self._built_for not in (None, found):
             raise ValueError(
@@ -93,14 +101,42 @@ class GPLayer(keras.layers.Layer):
             )
         return found
 
-    def _output(self, points, values, variance, infinite):
+    def _check_coherent_shapes(self, shapes):
+        batch, points, channels = shapes["values"]
+        for key, expected in (
+            ("factors", [batch, points, channels, None]),
+            ("covariance", [batch, points, channels, points, channels]),
+        ):
+            if key in shapes and not tf.TensorShape(shapes[key]).is_compatible_with(expected):
+                raise ValueError(
+                    f"{type(self).__name__} {self.name!r}: {key} has shape {tuple(shapes[key])}, "
+                    f"expected {tuple(expected)} for values {tuple(shapes['values'])}."
+                )
+        if set(COHERENT) <= set(shapes):
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r} takes factors or covariance, found both."
+            )
+
+    def _coherent(self, observations):
+        """The factors as [r, B, N, c] or None, and the covariance or None."""
+        factors, covariance = (
+            self._cast(observations[key]) if key in observations else None for key in COHERENT
+        )
+        return None if factors is None else factors_first(factors), covariance
+
+    def _output(self, points, values, variance, infinite, factors=None, covariance=None):
         """The contract's dict: ``infinite`` [B, N, 1 or c] is +inf where unobserved, 0 elsewhere.
 
         NaN never leaves quietly: outside XLA-compiled functions it raises an error with the
         layer's name.
         """
         self._check_finite(values, variance)
-        return {"points": points, "values": values, "variance": variance + infinite}
+        output = {"points": points, "values": values, "variance": variance + infinite}
+        if factors is not None:
+            output["factors"] = factors_last(factors)
+        if covariance is not None:
+            output["covariance"] = covariance
+        return output
 
     def _check_finite(self, *tensors):
         """Raises tf.errors.InvalidArgumentError if a sum over a tensor is not finite."""
@@ -109,13 +145,32 @@ class GPLayer(keras.layers.Layer):
             total, f"{type(self).__name__} {self.name!r} computed a result that is not finite"
         )
 
-    def _spec(self, points, *value_shape):
-        spec = keras.KerasTensor
-        return {
-            "points": spec(points.shape, dtype=self.algebra_dtype),
-            "values": spec(value_shape, dtype=self.algebra_dtype),
-            "variance": spec(value_shape, dtype=self.algebra_dtype),
+    def _spec(self, points, *value_shape, rank=None, joint=False):
+        """Symbolic output; ``rank`` adds factors and ``joint`` a covariance."""
+
+        def spec(*shape):
+            return keras.KerasTensor(shape, dtype=self.algebra_dtype)
+
+        output = {
+            "points": spec(*points.shape),
+            "values": spec(*value_shape),
+            "variance": spec(*value_shape),
         }
+        if rank is not None:
+            output["factors"] = spec(*value_shape, rank)
+        if joint:
+            output["covariance"] = spec(*value_shape, *value_shape[1:])
+        return output
+
+    def _spec_like(self, observations, channels):
+        """Symbolic output for ``channels`` channels, with the coherent entries of the input."""
+        return self._spec(
+            observations["points"],
+            *observations["values"].shape[:2],
+            channels,
+            rank=observations["factors"].shape[-1] if "factors" in observations else None,
+            joint="covariance" in observations,
+        )
 
 
 class GPPosteriorLayer(GPLayer):

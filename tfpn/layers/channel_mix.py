@@ -5,6 +5,8 @@ import tensorflow as tf
 
 from tfpn.layers.base import GPLayer, check_count
 from tfpn.math.channels import mix_channels
+from tfpn.math.joint import marginal_variance, mix_covariance, observed_pairs
+from tfpn.math.low_rank import factor_variance, remainder_variance
 from tfpn.math.missing import missing_mask, observed_only, penalty
 
 
@@ -13,7 +15,8 @@ class ChannelMix(GPLayer):
     """Linear map of the channels at each point: ``M f + b`` (eq. mixing).
 
     The variance is that of independent channels, ``sum_b M[b, a]^2 var_b``: the paper's
-    central-limit argument, good for many weakly dependent channels and poor for few. A point with
+    central-limit argument, good for many weakly dependent channels and poor for few. With factors
+    only their remainder is taken as independent, with a joint covariance nothing is. A point with
     an unobserved channel comes out unobserved in all channels, as each one mixes all of them.
 
     Args:
@@ -63,17 +66,28 @@ class ChannelMix(GPLayer):
 
     def call(self, observations):
         points, values, variance = self._unpack(observations)
+        factors, covariance = self._coherent(observations)
         infinite = penalty(tf.reduce_max(variance, axis=-1, keepdims=True))
         missing = missing_mask(infinite)
         kernel = self._cast(self.kernel)
         bias = None if self.bias is None else self._cast(self.bias)
         mixed = mix_channels(observed_only(values, missing), kernel, bias) * (1.0 - missing)
-        mixed_variance = mix_channels(observed_only(variance, missing), tf.square(kernel))
-        return self._output(points, mixed, mixed_variance, infinite)
+        variance = observed_only(variance, missing)
+        if covariance is not None:
+            covariance = mix_covariance(covariance, kernel) * observed_pairs(missing)
+            return self._output(
+                points, mixed, marginal_variance(covariance), infinite, covariance=covariance
+            )
+        if factors is None:
+            mixed_variance = mix_channels(variance, tf.square(kernel))
+        else:  # only the remainder is independent
+            remainder = remainder_variance(variance, factors)
+            factors = mix_channels(factors, kernel) * (1.0 - missing)
+            mixed_variance = mix_channels(remainder, tf.square(kernel)) + factor_variance(factors)
+        return self._output(points, mixed, mixed_variance, infinite, factors)
 
     def compute_output_spec(self, observations):
-        shape = observations["values"].shape
-        return self._spec(observations["points"], *shape[:2], self.filters)
+        return self._spec_like(observations, self.filters)
 
     def get_config(self):
         return {

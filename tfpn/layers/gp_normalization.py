@@ -59,6 +59,7 @@ class GPNormalization(GPLayer):
 
     def call(self, observations, training=False):
         points, values, variance = self._unpack(observations)
+        factors, covariance = self._coherent(observations)
         with self._fusion(training, points):
             values, variance, missing, infinite = observed_entries(values, variance)
         gamma, beta = self._cast(self.gamma), self._cast(self.beta)
@@ -66,7 +67,7 @@ class GPNormalization(GPLayer):
             weight = 1.0 - missing
             count = channel_sum(weight)
             with self._fusion(training, points):
-                values, variance, mean, spread = normalize(
+                values, variance, scale, mean, spread = normalize(
                     values, variance, weight, gamma, beta, self.epsilon
                 )
             self._update_averages(mean, spread, count)
@@ -75,7 +76,11 @@ class GPNormalization(GPLayer):
             shift = beta - self._cast(self.moving_mean) * scale
             values = values * scale + shift * (1.0 - missing)
             variance *= tf.square(scale)
-        return self._output(points, values, variance, infinite)
+        if factors is not None:
+            factors *= scale
+        if covariance is not None:
+            covariance *= scale[:, None, None] * scale
+        return self._output(points, values, variance, infinite, factors, covariance)
 
     def _update_averages(self, mean, spread, count):
         updates, updates_dtype = self._cast(self.updates), self.updates.dtype
@@ -89,7 +94,7 @@ class GPNormalization(GPLayer):
         self.updates.assign(tf.cast(updates + tf.cast(count > 0.0, updates.dtype), updates_dtype))
 
     def compute_output_spec(self, observations, training=False):
-        return self._spec(observations["points"], *observations["values"].shape)
+        return self._spec_like(observations, observations["values"].shape[-1])
 
     def get_config(self):
         return {**super().get_config(), "momentum": self.momentum, "epsilon": self.epsilon}

@@ -5,6 +5,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.layers.base import GPPosteriorLayer, check_positive
+from tfpn.math.joint import integrate_joint
+from tfpn.math.low_rank import integrate_low_rank
 from tfpn.math.pooling import integrate
 
 
@@ -30,7 +32,9 @@ class IntegralPooling(GPPosteriorLayer):
 
     Output:
         A dict of ``values`` [B, c], the means, and ``variance`` [B, c]; over the whole space the
-        variance is +inf. An example without observations has the prior's integral: mean 0.
+        variance is +inf. Over a box ``factors`` [B, c, r] or ``covariance`` [B, c, c] besides, if
+        the input has factors or a joint covariance. An example without observations has the prior's
+        integral: mean 0.
 
     Example:
 
@@ -104,15 +108,43 @@ class IntegralPooling(GPPosteriorLayer):
         prior = self._prior()
         prior["length_scale"] /= unit
         box = self.box and tuple(tf.constant(side, unit.dtype) / unit for side in self.box)
-        mean, pooled, nll = integrate(points / unit, values, variance, box=box, **prior)
+        factors, covariance = self._coherent(observations)
+        given = points / unit, values, variance
+        if factors is not None:
+            _shared(prior)
+            mean, pooled, factors, nll = integrate_low_rank(*given, factors, box=box, **prior)
+        elif covariance is not None:
+            _shared(prior)
+            mean, covariance, nll = integrate_joint(*given, covariance, box=box, **prior)
+            pooled = tf.linalg.diag_part(covariance)
+        else:
+            mean, pooled, nll = integrate(*given, box=box, **prior)
         self._add_marginal_likelihood(nll, variance)
         self._check_finite(mean) if self.box is None else self._check_finite(mean, pooled)
-        return {"values": mean, "variance": pooled}
+        output = {"values": mean, "variance": pooled}
+        if self.box is not None and factors is not None:
+            output["factors"] = tf.transpose(factors, [1, 2, 0])
+        if self.box is not None and covariance is not None:
+            output["covariance"] = covariance
+        return output
 
     def compute_output_spec(self, observations):
-        shape = (observations["values"].shape[0], observations["values"].shape[-1])
-        spec = keras.KerasTensor(shape, dtype=self.algebra_dtype)
-        return {"values": spec, "variance": keras.KerasTensor(shape, dtype=self.algebra_dtype)}
+        batch, _, channels = observations["values"].shape
+
+        def spec(*shape):
+            return keras.KerasTensor(shape, dtype=self.algebra_dtype)
+
+        output = {"values": spec(batch, channels), "variance": spec(batch, channels)}
+        if self.box is not None and "factors" in observations:
+            output["factors"] = spec(batch, channels, observations["factors"].shape[-1])
+        if self.box is not None and "covariance" in observations:
+            output["covariance"] = spec(batch, channels, channels)
+        return output
 
     def get_config(self):
         return {**super().get_config(), "box": self.box, "unit": self.unit, "spacing": self.spacing}
+
+
+def _shared(prior):
+    if prior.pop("noise") != "shared":
+        raise ValueError("factors and joint covariances need IntegralPooling(noise='shared').")

@@ -4,12 +4,25 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn.layers.base import GPPosteriorLayer, check_choice, check_count, check_positive
+from tfpn.distributions.multivariate_normal import multivariate_normal
+from tfpn.layers.base import (
+    COHERENT,
+    GPPosteriorLayer,
+    check_choice,
+    check_count,
+    check_positive,
+)
 from tfpn.math.convolution import convolve, convolve_mean
+from tfpn.math.joint import convolve_joint, marginal_variance, observed_pairs
+from tfpn.math.low_rank import convolve_low_rank
 from tfpn.math.missing import missing_mask, penalty
+from tfpn.math.process import convolve_process
 from tfpn.spacing import lattice, point_spacing
 
-UNCERTAINTY = ("diagonal", "none")
+UNCERTAINTY = ("diagonal", "none", "low_rank", "joint")
+
+# What "low_rank" and "joint" convolutions add to the observations, and take if it is there.
+_INPUT = {"low_rank": "factors", "joint": "covariance"}
 
 # Initial length scale, drift step and diffusion radius, in units of the points' spacing.
 LENGTH_PER_SPACING = 1.0
@@ -43,7 +56,12 @@ class PNConv(GPPosteriorLayer):
             channels of a point must be observed or missing together) or "channel" (exact for
             channels seen at different points, c_in factorisations).
         uncertainty: "diagonal" returns the exact variance; "none" returns variance 0 at observed
-            points, for the ablation without uncertainty.
+            points, for the ablation without uncertainty. "low_rank" and "joint" also say how the
+            errors at different points and channels go together, by ``rank`` factors beside an
+            independent remainder (`tfpn.math.convolve_low_rank`) or by the whole covariance
+            (`tfpn.math.convolve_joint`, for small networks); both need noise="shared".
+        rank: number of factors of "low_rank" that the first convolution finds; later ones take
+            their input's.
         use_bias: adds a learnable constant to each output channel.
         kernel_initializer: for W, [K, c_in, filters]. By default normal with the variance
             ``kept^(-2/3) / (K c_in)``, where kept is the fraction of the prior variance that the
@@ -60,7 +78,8 @@ class PNConv(GPPosteriorLayer):
 
     Output:
         The observations dict at the input's points (padding stays unobserved), or at all query
-        points, with ``filters`` channels.
+        points, with ``filters`` channels; "low_rank" adds ``factors`` [B, M, filters, rank], whose
+        squares' sum is part of the variance, "joint" ``covariance`` [B, M, filters, M, filters].
 
     Raises:
         ValueError: for bad arguments or shapes.
@@ -88,6 +107,7 @@ class PNConv(GPPosteriorLayer):
         observation_noise=None,
         noise="shared",
         uncertainty="diagonal",
+        rank=8,
         use_bias=True,
         kernel_initializer=None,
         bias_initializer="zeros",
@@ -110,6 +130,12 @@ class PNConv(GPPosteriorLayer):
         self.filters = check_count("filters", filters)
         self.num_basis = check_count("num_basis", num_basis)
         self.uncertainty = check_choice("uncertainty", uncertainty, UNCERTAINTY)
+        self.rank = check_count("rank", rank)
+        if self.uncertainty in _INPUT and self.noise != "shared":
+            raise ValueError(
+                f"uncertainty={self.uncertainty!r} needs noise='shared', found {self.noise!r}: "
+                "with channels seen at different points use uncertainty='diagonal'."
+            )
         self.use_bias = bool(use_bias)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
@@ -146,6 +172,15 @@ class PNConv(GPPosteriorLayer):
             shape=(self.num_basis, dim, dim),
             initializer=lambda shape, dtype: self._initial_diffusion(self.spacing, dtype),
         )
+
+    def _check_coherent_shapes(self, shapes):
+        super()._check_coherent_shapes(shapes)
+        taken = _INPUT.get(self.uncertainty)
+        for key in set(COHERENT) & set(shapes) - {taken}:
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r} with uncertainty={self.uncertainty!r} takes "
+                f"no {key}: all convolutions of a network need the same uncertainty."
+            )
 
     def _check_query(self, shape, points_shape):
         batch, _, dim = points_shape
@@ -199,6 +234,7 @@ class PNConv(GPPosteriorLayer):
 
     def call(self, observations, query=None, training=False):
         points, values, variance = self._unpack(observations)
+        factors, covariance = self._coherent(observations)
         if query is None:
             output_points = points
             query = tf.where(tf.math.is_finite(points), points, 0.0)
@@ -207,23 +243,69 @@ class PNConv(GPPosteriorLayer):
             self._check_query(query.shape, points.shape)
             query = output_points = self._cast(query)
             infinite = tf.zeros_like(query[..., :1])
+        missing = missing_mask(infinite)
+        given = points, values, variance
+        parameters = self._parameters()
+        with self._fusion(training, points, query):
+            if self.uncertainty == "none":
+                mean, nll = convolve_mean(*given, query, **parameters)
+                new_variance = tf.zeros_like(mean)
+            elif self.uncertainty == "diagonal":
+                mean, new_variance, nll = convolve(*given, query, **parameters)
+            elif self.uncertainty == "low_rank":
+                parameters.pop("noise")  # shared
+                mean, new_variance, factors, nll = convolve_low_rank(
+                    *given, factors, query, rank=self.rank, query_weight=1.0 - missing, **parameters
+                )
+                factors *= 1.0 - missing
+            else:
+                parameters.pop("noise")
+                mean, covariance, nll = convolve_joint(*given, covariance, query, **parameters)
+                covariance *= observed_pairs(missing)
+                new_variance = marginal_variance(covariance)
+        self._add_marginal_likelihood(nll, variance)
+        mean *= 1.0 - missing
+        return self._output(output_points, mean, new_variance, infinite, factors, covariance)
+
+    def _parameters(self):
+        """Keyword arguments of the mathematical functions."""
         factor = self._cast(self.diffusion_factor)
-        parameters = {
+        return {
             **self._prior(),
             "weights": self._cast(self.kernel),
             "drift": self._cast(self.drift),
             "diffusion": tf.matmul(factor, factor, transpose_b=True),
             "bias": None if self.bias is None else self._cast(self.bias),
         }
-        with self._fusion(training, points, query):
-            if self.uncertainty == "none":
-                mean, nll = convolve_mean(points, values, variance, query, **parameters)
-                new_variance = tf.zeros_like(mean)
-            else:
-                mean, new_variance, nll = convolve(points, values, variance, query, **parameters)
-        self._add_marginal_likelihood(nll, variance)
-        mean *= 1.0 - missing_mask(infinite)
-        return self._output(output_points, mean, new_variance, infinite)
+
+    def process(self, observations, query):
+        """Each output channel's joint distribution over query points.
+
+        Args:
+            observations: the layer's input.
+            query: points [B, M, d].
+
+        Returns:
+            A `tfp.distributions.MultivariateNormalTriL`, batch shape [B, filters], event shape [M].
+
+        Raises:
+            ValueError: with uncertainty="none", or for bad shapes.
+        """
+        if self.uncertainty == "none":
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r} carries no uncertainty "
+                "(uncertainty='none'), so its output is no distribution."
+            )
+        given = self._unpack(observations)
+        factors, covariance = self._coherent(observations)
+        query = self._cast(query)
+        self._check_query(query.shape, given[0].shape)
+        parameters = self._parameters()
+        parameters.pop("marginal_likelihood_trains")
+        mean, covariance = convolve_process(
+            *given, query, factors=factors, covariance=covariance, **parameters
+        )
+        return multivariate_normal(tf.linalg.matrix_transpose(mean), covariance)
 
     def _padding_penalty(self, variance):
         """+inf at points without any observed channel, 0 elsewhere, [B, N, 1]."""
@@ -233,7 +315,11 @@ class PNConv(GPPosteriorLayer):
 
     def compute_output_spec(self, observations, query=None, training=False):
         points = observations["points"] if query is None else query
-        return self._spec(points, *points.shape[:2], self.filters)
+        rank = None
+        if self.uncertainty == "low_rank":
+            rank = observations["factors"].shape[-1] if "factors" in observations else self.rank
+        joint = self.uncertainty == "joint"
+        return self._spec(points, *points.shape[:2], self.filters, rank=rank, joint=joint)
 
     def get_config(self):
         return {
@@ -242,6 +328,7 @@ class PNConv(GPPosteriorLayer):
             "num_basis": self.num_basis,
             "spacing": self.spacing,
             "uncertainty": self.uncertainty,
+            "rank": self.rank,
             "use_bias": self.use_bias,
             "kernel_initializer": self.kernel_initializer
             and keras.initializers.serialize(self.kernel_initializer),

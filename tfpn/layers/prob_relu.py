@@ -4,7 +4,9 @@ import keras
 
 from tfpn.distributions.rectified_normal import RectifiedNormal
 from tfpn.layers.base import GPLayer
+from tfpn.math.joint import observed_covariance, rectified_joint_covariance
 from tfpn.math.missing import observed_entries
+from tfpn.math.rectified import rectified_slope
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -13,7 +15,8 @@ class ProbReLU(GPLayer):
 
     Eq. rectified_moments_mu of the paper; the moments come from
     `tfpn.distributions.RectifiedNormal`. At variance 0 it is the ordinary ReLU; unobserved entries
-    stay unobserved.
+    stay unobserved. Factors are multiplied by Phi(mean / std), which is exact to first order in the
+    correlation; a joint covariance is rectified exactly (`tfpn.math.rectified_covariance`).
 
     Input and output:
         The observations dict; points [B, N, d] pass through, values and variance [B, N, c].
@@ -32,11 +35,17 @@ class ProbReLU(GPLayer):
 
     def call(self, observations, training=False):
         points, values, variance = self._unpack(observations)
+        factors, covariance = self._coherent(observations)
         with self._fusion(training, points):
-            values, variance, _, infinite = observed_entries(values, variance)
+            values, variance, missing, infinite = observed_entries(values, variance)
             rectified = RectifiedNormal(loc=values, squared_scale=variance)
-            mean, variance = rectified.mean_and_variance()  # both 0 where missing
-        return self._output(points, mean, variance, infinite)
+            mean, new_variance = rectified.mean_and_variance()  # both 0 where missing
+        if factors is not None:
+            factors *= rectified_slope(values, variance)
+        if covariance is not None:
+            covariance = rectified_joint_covariance(values, covariance)[1]
+            covariance = observed_covariance(covariance, missing)
+        return self._output(points, mean, new_variance, infinite, factors, covariance)
 
     def compute_output_spec(self, observations, training=False):
-        return self._spec(observations["points"], *observations["values"].shape)
+        return self._spec_like(observations, observations["values"].shape[-1])

@@ -22,11 +22,13 @@ def normalize(values, variance, weight, gamma, beta, epsilon):
         epsilon: number > 0.
 
     Returns:
-        values' and variance' [B, N, c], both 0 where the weight is 0, and m and q^2 [c], which
-        carry no gradient.
+        values' and variance' [B, N, c], both 0 where the weight is 0; the scale
+        ``gamma / sqrt(q^2 + epsilon)`` [c]; and m and q^2 [c], which carry no gradient.
     """
-    values, variance, mean, spread = _normalize(values, variance, weight, gamma, beta, epsilon)
-    return values, variance, tf.stop_gradient(mean), tf.stop_gradient(spread)
+    values, variance, scale, mean, spread = _normalize(
+        values, variance, weight, gamma, beta, epsilon
+    )
+    return values, variance, scale, tf.stop_gradient(mean), tf.stop_gradient(spread)
 
 
 def _normalize(values, variance, weight, gamma, beta, epsilon):
@@ -40,13 +42,13 @@ def _normalize(values, variance, weight, gamma, beta, epsilon):
         inverse = tf.math.rsqrt(spread + epsilon)
         scale = gamma * inverse
 
-        def gradient(d_values, d_variance, *_):
+        def gradient(d_values, d_variance, d_scale, *_):
             with fusion(active):
                 d_values, d_variance, for_values, for_variance = _scale_terms(
                     d_values, d_variance, centred, variance, weight
                 )
                 d_beta = channel_sum(d_values)
-                d_scale = channel_sum(for_values) + 2.0 * scale * channel_sum(for_variance)
+                d_scale += channel_sum(for_values) + 2.0 * scale * channel_sum(for_variance)
                 # scale depends on the spread, whose derivative is 2 centred / n and 1 / n.
                 d_spread = -0.5 * d_scale * scale * tf.square(inverse) / count
                 centre = scale * d_beta / count
@@ -56,7 +58,7 @@ def _normalize(values, variance, weight, gamma, beta, epsilon):
             return d_values, d_variance, d_scale * inverse, d_beta
 
         new_values, new_variance = _affine(centred, variance, weight, scale, beta)
-        return (new_values, new_variance, mean, spread), gradient
+        return (new_values, new_variance, scale, mean, spread), gradient
 
     return apply(values, variance, gamma, beta)
 

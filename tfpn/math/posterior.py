@@ -165,6 +165,33 @@ def posterior_mean(cross, covariance, variance, values, whitener):
 
 
 @tf.custom_gradient
+def solve(covariance, variance, values, whitener):
+    """``(K + S)^-1 values``.
+
+    Args:
+        covariance, variance, values, whitener: as in `condition`.
+
+    Returns:
+        [..., N, c], 0 at unobserved points.
+
+    Example:
+
+    >>> import tensorflow as tf, tfpn
+    >>> k, noise, y = tf.constant([[[3.0]]]), tf.constant([[1.0]]), tf.constant([[[2.0]]])
+    >>> tfpn.math.solve(k, noise, y, tfpn.math.whiten(k, noise)[0]).numpy().item()
+    0.5
+    """
+    weights = tf.matmul(whitener, tf.matmul(whitener, values), transpose_a=True)
+
+    def gradient(upstream):
+        d_values = tf.matmul(whitener, tf.matmul(whitener, upstream), transpose_a=True)
+        d_covariance = -_symmetric(tf.matmul(d_values, weights, transpose_b=True))
+        return d_covariance, _noise_gradient(d_covariance, variance), d_values, None
+
+    return weights, gradient
+
+
+@tf.custom_gradient
 def negative_log_marginal_likelihood(covariance, variance, values, whitener, log_det):
     """Negative log marginal likelihood of each column of ``values`` (the paper's L_GP).
 

@@ -152,3 +152,36 @@ def _moments_and_derivatives(mean, variance):
         (probability, variance_by_mean),
         (mean_by_variance, variance_by_variance),
     )
+
+
+@tf.custom_gradient
+def rectified_slope(mean, variance):
+    """Mean slope of ``relu(f)`` for ``f ~ N(mean, variance)``: ``P(f > 0) = Phi(mean / sigma)``.
+
+    The first coefficient of Mehler's expansion: to first order in the correlation,
+    ``Cov(relu f1, relu f2) = slope1 slope2 Cov(f1, f2)``. The gradient is 0 at variance 0.
+
+    Args:
+        mean, variance: as in `rectified_moments`.
+
+    Returns:
+        A tensor like ``mean``.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> from tfpn.math.rectified import rectified_slope
+    >>> round(float(rectified_slope(tf.constant(1.0), tf.constant(1.0))), 4)
+    0.8413
+    """
+    tiny = mean.dtype.as_numpy_dtype(2.0) ** (-126 if mean.dtype == tf.float32 else -1022)
+    inverse_sigma = tf.math.rsqrt(tf.maximum(variance, tiny))
+    z = tf.clip_by_value(mean * inverse_sigma, -_LARGEST_T, _LARGEST_T)
+
+    def gradient(upstream):
+        density = tf.exp(-0.5 * tf.square(z)) * (1.0 / math.sqrt(2.0 * math.pi))
+        # variance / sigma^2 is 1, and 0 at variance 0.
+        density *= upstream * (variance * inverse_sigma * inverse_sigma) * inverse_sigma
+        return density, -0.5 * z * density * inverse_sigma
+
+    return 0.5 * tf.math.erfc(-math.sqrt(0.5) * z), gradient

@@ -5,10 +5,12 @@ import warnings
 
 import keras
 import numpy as np
+import scipy.special
+import scipy.stats
 import tensorflow as tf
-import tensorflow_probability as tfp
 
 from tfpn.contract import check_observations
+from tfpn.distributions.multivariate_normal import multivariate_normal
 from tfpn.layers import ChannelMix, GPNormalization, IntegralPooling, PNConv, ProbReLU
 from tfpn.layers.base import check_choice, check_count
 from tfpn.layers.pn_conv import UNCERTAINTY
@@ -35,7 +37,10 @@ class PNCNN(keras.Model):
         spatial_dim: d, dimension of the points.
         in_channels: channels of the input.
         uncertainty: "diagonal" carries mean and variance through the network (the paper's model);
-            "none" the means only, with the ordinary ReLU (its ablation).
+            "none" the means only, with the ordinary ReLU (its ablation). "low_rank" and "joint"
+            keep errors at different points and channels together, by ``rank`` factors beside
+            independent remainders or by the whole covariance, which is for small networks.
+        rank: number of factors of "low_rank".
         normalization: puts `GPNormalization` after each block (the paper has none).
         spacing: typical distance between neighbouring points, in units of the points, until
             `adapt` measures it.
@@ -85,6 +90,7 @@ class PNCNN(keras.Model):
         spatial_dim=2,
         in_channels=1,
         uncertainty="diagonal",
+        rank=8,
         normalization=True,
         spacing=0.1,
         input_noise="shared",
@@ -120,9 +126,10 @@ class PNCNN(keras.Model):
                 ("variance", in_channels),
             )
         }
-        x = inputs
+        x, convolution_inputs = inputs, {}
         for block in range(1, num_blocks + 1):
             first = block == 1
+            convolution_inputs[f"conv_{block}"] = x
             x = PNConv(
                 channels,
                 num_basis,
@@ -130,6 +137,7 @@ class PNCNN(keras.Model):
                 observation_noise=observation_noise if first else None,
                 noise=input_noise if first else "shared",
                 uncertainty=uncertainty,
+                rank=rank,
                 dtype=dtype,
                 name=f"conv_{block}",
                 **likelihood,
@@ -156,6 +164,8 @@ class PNCNN(keras.Model):
             )(pooled["values"])
         super().__init__(inputs=inputs, outputs=outputs, name=name)
         self.trainable = trainable
+        self._pooled_output = pooled
+        self._convolution_inputs = convolution_inputs
         self._config = {k: v for k, v in config.items() if k not in ("self", "__class__", "policy")}
         self._config["name"] = self.name
 
@@ -239,19 +249,20 @@ class PNCNN(keras.Model):
         self.get_layer("pooling").set_unit(unit)
 
     def predict_distribution(self, x, batch_size=32):
-        """The outputs as independent normal distributions.
+        """The outputs as jointly normal variables.
 
-        The variance is that of the pooled features through the head's linear map, with the
-        channels taken as independent: what the network does not know of the signal, under its own
-        assumption of independent errors. It is not trained and holds no noise of the targets, so
-        it is not a calibrated interval for them.
+        The covariance is that of the pooled features through the head's linear map. With
+        uncertainty "diagonal" the pooled channels are taken as independent, with "low_rank" and
+        "joint" they are not. It holds what the network does not know of the signal. It is not
+        trained and holds no noise of the targets, so it is not a calibrated interval for them.
 
         Args:
             x: the observations dict.
             batch_size: examples at a time.
 
         Returns:
-            A `tfp.distributions.Normal` with batch shape [B, num_classes or num_outputs].
+            A `tfp.distributions.MultivariateNormalTriL` with batch shape [B] and event shape
+            [num_classes or num_outputs].
 
         Raises:
             ValueError: if the model pools over the whole space, where the variance is infinite, or
@@ -262,19 +273,78 @@ class PNCNN(keras.Model):
                 "pooling='space' integrates over all of space, so the outputs' variance is "
                 "infinite; build the model with pooling=(low, high), the box of the data."
             )
+        self._check_head()
+        pooled = self._pooled.predict(x, batch_size=batch_size, verbose=0)
+        head = self.get_layer("head")
+        kernel, bias = (np.asarray(w, np.float64) for w in (head.kernel, head.bias))
+        covariance = np.swapaxes(kernel, -2, -1) @ _pooled_covariance(pooled) @ kernel
+        dtype = pooled["values"].dtype
+        loc = pooled["values"] @ kernel + bias
+        return multivariate_normal(loc.astype(dtype), covariance.astype(dtype))
+
+    def predict_proba(self, x, batch_size=32, num_points=256):
+        """Class probabilities [B, num_classes]: the softmax averaged over the logits' distribution.
+
+        The average is over `predict_distribution`, by the same ``num_points`` quasi-random points
+        for every example, so that it is deterministic. With pooling="space", whose logits have no
+        finite variance, it is the softmax of the logits themselves.
+
+        Args:
+            x: the observations dict.
+            batch_size: examples at a time.
+            num_points: number of points, best a power of 2.
+
+        Raises:
+            ValueError: if the model is no classifier.
+        """
+        if self._config["num_classes"] is None:
+            raise ValueError("predict_proba needs a classifier: build the model with num_classes.")
+        if self._config["pooling"] == "space":
+            return scipy.special.softmax(self.predict(x, batch_size=batch_size, verbose=0), axis=-1)
+        logits = self.predict_distribution(x, batch_size=batch_size)
+        loc, factor = logits.loc.numpy(), logits.scale_tril.numpy()
+        normal = scipy.stats.qmc.MultivariateNormalQMC(np.zeros(loc.shape[-1]), seed=0)
+        points = normal.random(check_count("num_points", num_points)).astype(loc.dtype)
+        total = np.zeros_like(loc)
+        for point in points:
+            total += scipy.special.softmax(loc + factor @ point, axis=-1)
+        return total / len(points)
+
+    def _check_head(self):
         if "head" not in [layer.name for layer in self.layers]:
             raise ValueError("this model has no head: give num_classes or num_outputs.")
-        mean, variance = self._pooled.predict(x, batch_size=batch_size, verbose=0)
-        head = self.get_layer("head")
-        loc = tf.matmul(mean, head.kernel) + head.bias
-        variance = tf.matmul(variance, tf.square(head.kernel))
-        return tfp.distributions.Normal(loc, tf.sqrt(variance))
+
+    def feature_process(self, x, layer, query):
+        """A convolution's output as a Gaussian process over any query points.
+
+        Args:
+            x: the observations dict.
+            layer: name of the convolution, such as "conv_2".
+            query: points [B, M, d], or [1, M, d] for the same ones in all examples.
+
+        Returns:
+            A `tfp.distributions.MultivariateNormalTriL` with batch shape [B, channels] and event
+            shape [M]: each channel's joint distribution over the query points.
+
+        Raises:
+            ValueError: if there is no such convolution, or if it carries no uncertainty.
+        """
+        if layer not in self._convolution_inputs:
+            raise ValueError(
+                f"layer must be one of {list(self._convolution_inputs)}, found {layer!r}."
+            )
+        convolution = self.get_layer(layer)
+        before = keras.Model(self.inputs_dict, self._convolution_inputs[layer])
+        features = before({key: tf.convert_to_tensor(x[key]) for key in self.inputs_dict})
+        query = tf.convert_to_tensor(query, features["points"].dtype)
+        if query.shape[0] == 1:
+            query = tf.repeat(query, tf.shape(features["points"])[0], axis=0)
+        return convolution.process(features, query)
 
     @functools.cached_property
     def _pooled(self):
-        """The network up to the pooling: means and variances."""
-        pooled = self.get_layer("pooling").output  # a list, in the order of the dict's keys
-        return keras.Model(self.inputs_dict, pooled)
+        """The network up to the pooling: a dict of means, variances and what goes with them."""
+        return keras.Model(self.inputs_dict, self._pooled_output)
 
     def feature_maps(self, x, query):
         """Each block's output as a Gaussian at any points, for figures and inspection.
@@ -307,6 +377,19 @@ class PNCNN(keras.Model):
 
     def get_config(self):
         return {**self._config, "trainable": self.trainable}
+
+
+def _pooled_covariance(pooled):
+    """Covariance of the pooled channels, [B, c, c] in float64."""
+    pooled = {key: np.asarray(value, np.float64) for key, value in pooled.items()}
+    if "covariance" in pooled:
+        return pooled["covariance"]
+    covariance, independent = 0.0, pooled["variance"]
+    if "factors" in pooled:
+        factors = pooled["factors"]
+        covariance = factors @ np.swapaxes(factors, -2, -1)
+        independent = np.maximum(independent - np.sum(np.square(factors), axis=-1), 0.0)
+    return covariance + independent[..., None] * np.eye(independent.shape[-1])
 
 
 def _first_examples(dataset, count=256):

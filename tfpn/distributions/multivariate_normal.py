@@ -1,0 +1,42 @@
+"""Jointly normal variables from a covariance that may be singular."""
+
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+
+def multivariate_normal(loc, covariance):
+    """`tfp.distributions.MultivariateNormalTriL` from mean and covariance.
+
+    The covariance is factorised in float64, with a ridge of 1e-6 (float32) or 1e-13 (float64) of
+    its mean variance, the size of the rounding in it, so that it may be singular.
+
+    Args:
+        loc: [..., M], float32 or float64.
+        covariance: [..., M, M], positive semidefinite but for rounding.
+
+    Returns:
+        The distribution, with event shape [M].
+
+    Raises:
+        tf.errors.InvalidArgumentError: if the covariance is not positive semidefinite.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from tfpn.distributions.multivariate_normal import multivariate_normal
+    >>> normal = multivariate_normal(np.zeros(2), np.ones((2, 2)))
+    >>> normal.covariance().numpy().round(6).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    loc = tf.convert_to_tensor(loc)
+    covariance = tf.cast(covariance, tf.float64)
+    size = covariance.shape[-1] or tf.shape(covariance)[-1]
+    relative = 1e-6 if loc.dtype == tf.float32 else 1e-13
+    mean_variance = tf.linalg.trace(covariance) / tf.cast(size, tf.float64)
+    ridge = relative * mean_variance + 1e-30
+    covariance += ridge[..., None, None] * tf.eye(size, dtype=tf.float64)
+    covariance = 0.5 * (covariance + tf.linalg.matrix_transpose(covariance))
+    factor = tf.debugging.check_numerics(
+        tf.linalg.cholesky(covariance), "the covariance is not positive semidefinite"
+    )
+    return tfp.distributions.MultivariateNormalTriL(loc, tf.cast(factor, loc.dtype))
