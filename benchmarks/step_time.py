@@ -78,6 +78,7 @@ def measure(options, queue):
         num_blocks=options["blocks"],
         num_basis=options["operators"],
         uncertainty=options["uncertainty"],
+        rank=options["rank"],
     )
     model.adapt(x)
     model.compile(
@@ -138,7 +139,10 @@ def main(arguments=None):
     parser.add_argument("--operators", type=int, default=9)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--uncertainty", choices=["diagonal", "none"], default="diagonal")
+    parser.add_argument(
+        "--uncertainty", choices=["diagonal", "none", "low_rank", "joint"], default="diagonal"
+    )
+    parser.add_argument("--rank", type=int, default=8, help="factors of low_rank")
     parser.add_argument("--jit", action="store_true", help="compile the step by XLA")
     options = vars(parser.parse_args(arguments))
     context = multiprocessing.get_context("spawn")

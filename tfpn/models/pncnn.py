@@ -54,6 +54,9 @@ class PNCNN(keras.Model):
         pooling: "space" integrates over the whole space (infinite variance), or a box
             ``(low, high)``, each a number or d numbers in units of the points, which makes the
             outputs Gaussian (see `predict_distribution`).
+        dtype: policy of the layers. With "float64" hand over a `tf.data.Dataset`, or call
+            ``keras.config.set_floatx("float64")``: `fit` and `predict` convert arrays to Keras's
+            floatx before the model sees them.
 
     Input:
         The observations dict: points [B, N, d], values and variance [B, N, in_channels]; B and N
