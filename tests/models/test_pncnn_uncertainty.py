@@ -172,3 +172,46 @@ def test_padding_and_unobserved_entries_change_nothing(uncertainty):
     np.testing.assert_allclose(
         model.predict(longer, verbose=0), model.predict(x, verbose=0), rtol=1e-6, atol=1e-8
     )
+
+
+def _regression(uncertainty="diagonal"):
+    keras.utils.set_random_seed(0)
+    return tfpn.models.PNCNN(
+        None,
+        num_outputs=2,
+        channels=5,
+        num_blocks=1,
+        num_basis=4,
+        uncertainty=uncertainty,
+        pooling=(0.0, 1.0),
+    )
+
+
+def test_calibrated_regression(tmp_path):
+    """Targets drawn from known predictive variances: their two numbers are found again."""
+    x, _ = _data(examples=3000)
+    # Very different amounts of information, so that factor and noise can be told apart.
+    x["variance"] *= 10.0 ** np.random.default_rng(3).uniform(-2, 3, (3000, 1, 1)).astype("float32")
+    model = _regression()
+    predicted = model.predict_distribution(x, batch_size=500)
+    variance = predicted.variance().numpy()
+    factor, noise = np.array([4.0, 0.25]), np.array([0.1, 2.0]) * variance.mean(0)
+    rng = np.random.default_rng(4)
+    y = predicted.mean() + rng.normal(size=variance.shape) * np.sqrt(factor * variance + noise)
+    model.calibrate(x, y, batch_size=500)
+    found = model.predict_distribution(x, batch_size=500).variance().numpy()
+    # 3000 targets tell a variance to 1.8 standard errors of 2.6 %.
+    np.testing.assert_allclose(found, factor * variance + noise, rtol=0.15)
+    standardised = (y - predicted.mean()) / np.sqrt(found)
+    np.testing.assert_allclose(np.mean(standardised**2, axis=0), 1.0, atol=0.02)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again.predict_distribution(x, batch_size=500).variance(), found)
+
+
+def test_calibrate_errors():
+    x, y = _data()
+    with pytest.raises(ValueError, match="calibrate needs a regression model"):
+        _model("diagonal").calibrate(x, y)
+    with pytest.raises(ValueError, match=r"shape \(6, 2\), found shape \(6,\)"):
+        _regression().calibrate(x, y)

@@ -5,6 +5,7 @@ import warnings
 
 import keras
 import numpy as np
+import scipy.optimize
 import scipy.special
 import scipy.stats
 import tensorflow as tf
@@ -112,6 +113,7 @@ class PNCNN(keras.Model):
             )
         check_choice("uncertainty", uncertainty, UNCERTAINTY)
         check_count("num_blocks", num_blocks)
+        check_count("channels", channels)
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # also where it came from the global policy, for reloading
         pooling = self._checked_pooling(pooling)
@@ -169,6 +171,13 @@ class PNCNN(keras.Model):
         self.trainable = trainable
         self._pooled_output = pooled
         self._convolution_inputs = convolution_inputs
+        self._calibration = None
+        if num_outputs is not None and pooling != "space":
+            # log of the factor of the network's variance, log of the targets' noise variance
+            self._calibration = self.add_weight(
+                name="calibration", shape=(2, num_outputs), initializer=_not_calibrated,
+                trainable=False,
+            )  # fmt: skip
         self._config = {k: v for k, v in config.items() if k not in ("self", "__class__", "policy")}
         self._config["name"] = self.name
 
@@ -251,13 +260,48 @@ class PNCNN(keras.Model):
             unit = np.prod(sides) ** (1.0 / config["spatial_dim"])
         self.get_layer("pooling").set_unit(unit)
 
+    def calibrate(self, x, y, batch_size=32):
+        """Fits a regression model's predictive variances to held-out targets.
+
+        For each output the predictive variance becomes ``factor * variance + noise``, with the
+        network's own variance and the two numbers of largest likelihood on these data. From then on
+        `predict_distribution` is a predictive distribution of targets; saving keeps it.
+
+        Args:
+            x: the observations dict of data that the model was not trained on.
+            y: targets [B, num_outputs], or [B] for one output.
+            batch_size: examples at a time.
+
+        Raises:
+            ValueError: if the model is no regression with a box as its pooling, or if the targets'
+                shape is wrong or they are not finite.
+        """
+        if self._calibration is None:
+            raise ValueError(
+                "calibrate needs a regression model with a finite variance: build it with "
+                "num_classes=None, num_outputs=... and pooling=(low, high)."
+            )
+        targets = np.asarray(y, np.float64)
+        targets = targets[:, None] if targets.ndim == 1 else targets
+        expected = (len(x["points"]), self._config["num_outputs"])
+        if targets.shape != expected or not np.all(np.isfinite(targets)):
+            raise ValueError(
+                f"y must hold finite numbers of shape {expected}, found shape {np.shape(y)}."
+            )
+        self._calibration.assign(_not_calibrated([2, expected[1]], self._calibration.dtype))
+        predicted = self.predict_distribution(x, batch_size=batch_size)
+        residuals = targets - np.asarray(predicted.mean(), np.float64)
+        variances = np.asarray(predicted.variance(), np.float64)
+        fits = [_fit_variance(*pair) for pair in zip(residuals.T, variances.T, strict=True)]
+        self._calibration.assign(np.stack(fits, axis=1))
+
     def predict_distribution(self, x, batch_size=32):
         """The outputs as jointly normal variables.
 
         The covariance is that of the pooled features through the head's linear map. With
         uncertainty "diagonal" the pooled channels are taken as independent, with "low_rank" and
-        "joint" they are not. It holds what the network does not know of the signal. It is not
-        trained and holds no noise of the targets, so it is not a calibrated interval for them.
+        "joint" they are not. It holds what the network does not know of the signal, and no noise of
+        the targets: a regression model predicts targets after `calibrate`.
 
         Args:
             x: the observations dict.
@@ -281,6 +325,9 @@ class PNCNN(keras.Model):
         head = self.get_layer("head")
         kernel, bias = (np.asarray(w, np.float64) for w in (head.kernel, head.bias))
         covariance = np.swapaxes(kernel, -2, -1) @ _pooled_covariance(pooled) @ kernel
+        if self._calibration is not None:
+            factor, noise = np.exp(np.asarray(self._calibration, np.float64))
+            covariance = covariance * np.sqrt(factor[:, None] * factor) + np.diag(noise)
         dtype = pooled["values"].dtype
         loc = pooled["values"] @ kernel + bias
         return multivariate_normal(loc.astype(dtype), covariance.astype(dtype))
@@ -380,6 +427,34 @@ class PNCNN(keras.Model):
 
     def get_config(self):
         return {**self._config, "trainable": self.trainable}
+
+
+def _not_calibrated(shape, dtype):
+    """The network's variance as it is, and no noise."""
+    return tf.concat(
+        [tf.zeros([1, *shape[1:]], dtype), tf.fill([1, *shape[1:]], tf.constant(-np.inf, dtype))], 0
+    )
+
+
+def _fit_variance(residuals, variances):
+    """Logs of factor and noise of largest likelihood for ``N(0, factor * variance + noise)``."""
+    scale = np.mean(np.square(residuals)) + np.finfo(np.float64).tiny
+    relative = variances / np.mean(variances)
+
+    def negative_log_likelihood(logs):
+        total = np.exp(logs[0]) * relative + np.exp(logs[1])
+        return np.sum(np.log(total) + np.square(residuals) / scale / total)
+
+    # From noise alone and from the network's variance alone: either may be a local optimum.
+    bounds = [(-30.0, 10.0)] * 2
+    best = min(
+        (
+            scipy.optimize.minimize(negative_log_likelihood, start, bounds=bounds)
+            for start in ([-10.0, 0.0], [0.0, -10.0], [-0.7, -0.7])
+        ),
+        key=lambda result: result.fun,
+    )
+    return best.x + np.log(scale) - np.array([np.log(np.mean(variances)), 0.0])
 
 
 def _pooled_covariance(pooled):
