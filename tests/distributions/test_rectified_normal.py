@@ -230,3 +230,149 @@ def test_gradients_of_log_prob_and_samples():
     # Standard deviations of the pathwise derivatives are below 1.
     for parameter in parameters:
         assert abs(tape.gradient(samples, parameter) - tape.gradient(mean, parameter)) < 4 / 447
+
+
+METHODS = ("log_prob", "prob", "cdf", "log_cdf", "survival_function", "log_survival_function")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_raw_moments(case):
+    distribution = of_case(case, "squared_scale")
+    for order in (1, 2, 3, 4):
+        output = "mean" if order == 1 else f"raw_moment_{order}"
+        oracle.assert_agrees(case, output, distribution.raw_moment(order))
+
+
+def test_raw_moments_take_an_order_and_broadcast():
+    distribution = RectifiedNormal([[0.0], [1.0]], [1.0, 2.0, 3.0])
+    assert distribution.raw_moment(3).shape == (2, 3)
+    for order in (0, 5, 1.5):
+        with pytest.raises(ValueError, match="expected an integer from 1 to 4"):
+            distribution.raw_moment(order)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("by", ["scale", "squared_scale"])
+@pytest.mark.parametrize("loc", [-1.0, 0.0, 2.0])
+def test_without_a_scale_it_is_a_constant(loc, by, dtype):
+    distribution = RectifiedNormal(dtype(loc), **{by: dtype(0)})
+    constant = max(loc, 0.0)
+    x = np.array([-1.0, 0.0, 1.0, 2.0, 3.0], dtype)
+    np.testing.assert_array_equal(distribution.cdf(x), x >= constant)
+    np.testing.assert_array_equal(distribution.survival_function(x), x < constant)
+    with np.errstate(divide="ignore"):
+        np.testing.assert_array_equal(distribution.log_cdf(x), np.log(1.0 * (x >= constant)))
+        np.testing.assert_array_equal(
+            distribution.log_survival_function(x), np.log(1.0 * (x < constant))
+        )
+    # A mass at 0 has the density 1 with respect to the atom there; elsewhere it has none.
+    at_constant = 0.0 if constant == 0 else np.inf
+    np.testing.assert_array_equal(
+        distribution.log_prob(x), np.where(x == constant, at_constant, -np.inf)
+    )
+    probability = np.array([0.0, 0.3, 1.0], dtype)
+    np.testing.assert_array_equal(distribution.quantile(probability), [constant] * 3)
+    np.testing.assert_array_equal(distribution.sample(3, seed=1), [constant] * 3)
+    assert distribution.mean() == distribution.raw_moment(1) == constant
+    assert distribution.variance() == 0
+
+
+@pytest.mark.parametrize("dtype, top", [(np.float32, 12.0), (np.float64, 36.0)])
+def test_tails_keep_their_relative_accuracy(dtype, top):
+    z = np.linspace(-top, top, 97).astype(dtype)
+    distribution = RectifiedNormal(-z, dtype(1))
+    unit = 4 * np.finfo(dtype).eps * np.maximum(1, z.astype(np.float64) ** 2)
+    expected = np.array([exact_log_atom(RectifiedNormal(x, x * 0 + 1)) for x in z])
+    for found in (distribution.survival_function(dtype(0)),):
+        # In the logarithm the digits of 1 - Phi are kept too.
+        assert np.all(np.abs(found / np.exp(expected) - 1) <= unit)
+    expected = np.array([exact_log_atom(RectifiedNormal(x, x * 0 + 1)) for x in -z])
+    assert np.all(np.abs(distribution.cdf(dtype(0)) / np.exp(expected) - 1) <= unit)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_quantile_round_trip_in_the_tail(dtype):
+    """Far out for a large mean, where the atom is small, and near 1 as far as 1 - p has digits."""
+    eps = np.finfo(dtype).eps
+    distribution = RectifiedNormal(dtype(12), dtype(1))
+    p = 10.0 ** np.linspace(-30, -0.1, 60)
+    p = np.concatenate([p, 1 - 10.0 ** np.linspace(-5, -1, 20)]).astype(dtype)
+    x = distribution.quantile(p)
+    # Rounding of x changes the probability by the density.
+    moved = eps * 12 * distribution.prob(x)
+    z = np.asarray(x, np.float64) - 12
+    close = 4 * (moved + eps * p * np.maximum(1, z**2))
+    assert np.all(np.abs(distribution.cdf(x) - p) <= close)
+    np.testing.assert_array_equal(RectifiedNormal(dtype(-9), dtype(1)).quantile(p), 0)
+    assert np.all(np.isnan(distribution.quantile(np.array([-0.1, 1.1, np.nan], dtype))))
+
+
+def test_not_a_number_stays_one():
+    distribution = RectifiedNormal(0.4, 1.2)
+    for name in METHODS:
+        assert np.isnan(getattr(distribution, name)(np.float32(np.nan))), name
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("by", ["scale", "squared_scale"])
+def test_gradients_are_finite(by, dtype):
+    """Also those of what is -inf or 0, far away, in tiny and huge units and without a scale."""
+    loc, scale, value = (
+        x.ravel().astype(dtype)
+        for x in np.meshgrid(
+            [-1e15, -50.0, -0.3, 0.0, 0.3, 50.0, 1e15],
+            [0.0, 1e-10, 1.0, 1e10],
+            [-1.0, 0.0, 0.5, 50.0],
+        )
+    )
+    parameters = tf.constant(loc), tf.constant(scale if by == "scale" else scale**2)
+    for name in METHODS:
+        with tf.GradientTape() as tape:
+            tape.watch(parameters)
+            distribution = RectifiedNormal(parameters[0], **{by: parameters[1]})
+            found = getattr(distribution, name)(value)
+        assert not np.any(np.isnan(found)), name
+        for gradient in tape.gradient(found, parameters):
+            assert not np.any(np.isnan(gradient)), name
+    probability = np.where(value < 0, 0, np.where(value > 0, 0.9, 0.2)).astype(dtype)
+    for function in (
+        lambda distribution: distribution.quantile(probability),
+        lambda distribution: distribution.sample(seed=(1, 2)),
+        lambda distribution: distribution.raw_moment(2),
+    ):
+        with tf.GradientTape() as tape:
+            tape.watch(parameters)
+            found = function(RectifiedNormal(parameters[0], **{by: parameters[1]}))
+        for gradient in tape.gradient(found, parameters):
+            assert np.all(np.isfinite(gradient))
+
+
+def test_checks_on_request():
+    for arguments in ({"scale": -1.0}, {"squared_scale": -1.0}):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="must not be negative"):
+            RectifiedNormal(0.0, **arguments, validate_args=True)
+    distribution = RectifiedNormal(0.0, 1.0, validate_args=True)
+    assert np.isfinite(distribution.log_prob(0.0))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must not be negative"):
+        distribution.log_prob(-0.5)
+    scale = tf.Variable(1.0)
+    distribution = RectifiedNormal(0.0, scale, validate_args=True)
+    scale.assign(-1.0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must not be negative"):
+        distribution.mean()
+
+
+def test_inside_a_compiled_function():
+    x = np.float32([0.0, 0.5, 2.0])
+
+    def function(loc, scale):
+        distribution = RectifiedNormal(loc, scale)
+        return [getattr(distribution, name)(x) for name in METHODS] + [
+            distribution.quantile([0.1, 0.6, 0.9]),
+            distribution.raw_moment(4),
+        ]
+
+    loc, scale = tf.constant(0.3), tf.constant([0.5, 1.0, 2.0])
+    compiled = tf.function(function, jit_compile=True)(loc, scale)
+    for found, expected in zip(compiled, function(loc, scale), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)

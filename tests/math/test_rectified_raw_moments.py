@@ -115,3 +115,11 @@ def test_errors():
             rectified_raw_moments(0.0, 1.0, order)
     with pytest.raises(TypeError, match="mean has dtype float16"):
         rectified_raw_moments(*np.ones((2, 1), np.float16))
+
+
+def test_higher_moments_that_overflow_do_not_matter():
+    mean, variance = tf.constant(1e15), tf.constant(1.0)
+    with tf.GradientTape() as tape:
+        tape.watch([mean, variance])
+        second = rectified_raw_moments(mean, variance, 2)[1]
+    np.testing.assert_allclose(tape.gradient(second, [mean, variance]), [2e15, 1.0])

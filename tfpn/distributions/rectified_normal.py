@@ -3,16 +3,20 @@
 import math
 
 import tensorflow as tf
+from tensorflow_probability.python.bijectors import softplus
 from tensorflow_probability.python.distributions import distribution, normal
 from tensorflow_probability.python.internal import (
+    assert_util,
     dtype_util,
     parameter_properties,
     reparameterization,
+    special_math,
     tensor_util,
 )
 from tensorflow_probability.python.math import special
 
 from tfpn.math.rectified import rectified_moments
+from tfpn.math.rectified_raw_moments import HIGHEST_ORDER, rectified_raw_moments
 
 
 def _log_normal_cdf(z):
@@ -30,14 +34,22 @@ class RectifiedNormal(distribution.Distribution):
     """``relu(f)`` with ``f ~ N(loc, scale^2)``: an atom at 0 and a normal density above it.
 
     Mean and variance are `tfpn.math.rectified_moments` (eq. rectified_moments_mu), accurate far
-    into the tail. `log_prob` and `prob` are with respect to Lebesgue measure plus a unit atom at 0:
-    at 0 they give the atom's mass ``Phi(-loc / scale)``, above it the density.
+    into the tail, and so are the logarithms of the distribution function and its complement.
+    `log_prob` and `prob` are with respect to Lebesgue measure on the positive numbers plus a unit
+    atom at 0: at 0 they give the atom's mass ``Phi(-loc / scale)``, above it the density, below it
+    0. There is no `mode`, because which of a mass and a density is larger depends on the unit.
+
+    Samples are relu(loc + scale * noise), with gradients. A scale of 0 is the law of the constant
+    relu(loc), with a log density of +inf at it if it is not 0.
 
     Args:
         loc: mean of the underlying normal, float tensor.
-        scale: its standard deviation, > 0; or
+        scale: its standard deviation, >= 0; or
         squared_scale: its variance, >= 0. Exactly one of the two. With it the gradients of mean
-            and variance are finite at 0 too, where those through a square root are not.
+            and variance are right at 0 too; that of everything else there, through the square root,
+            is taken as 0.
+        validate_args: whether to check that scales and the values asked for are not negative.
+        allow_nan_stats: not used; all statistics are finite.
 
     Raises:
         ValueError: if not exactly one of ``scale`` and ``squared_scale`` is given.
@@ -48,6 +60,8 @@ class RectifiedNormal(distribution.Distribution):
     >>> rectified = tfpn.distributions.RectifiedNormal(loc=0.0, scale=1.0)
     >>> round(float(rectified.mean()), 4), float(rectified.cdf(0.0))
     (0.3989, 0.5)
+    >>> round(float(rectified.quantile(0.9)), 4), round(float(rectified.raw_moment(3)), 4)
+    (1.2816, 0.7979)
     """
 
     def __init__(
@@ -82,8 +96,12 @@ class RectifiedNormal(distribution.Distribution):
     def _parameter_properties(cls, dtype, num_classes=None):
         return {
             "loc": parameter_properties.ParameterProperties(),
-            "scale": parameter_properties.ParameterProperties(),
-            "squared_scale": parameter_properties.ParameterProperties(is_preferred=False),
+            "scale": parameter_properties.ParameterProperties(
+                default_constraining_bijector_fn=softplus.Softplus
+            ),
+            "squared_scale": parameter_properties.ParameterProperties(
+                default_constraining_bijector_fn=softplus.Softplus, is_preferred=False
+            ),
         }
 
     @property
@@ -94,7 +112,12 @@ class RectifiedNormal(distribution.Distribution):
     @property
     def scale(self):
         """Standard deviation of the underlying normal."""
-        return tf.sqrt(self._squared_scale) if self._scale is None else self._scale
+        if self._scale is not None:
+            return self._scale
+        variance = tf.convert_to_tensor(self._squared_scale)
+        none = tf.equal(variance, 0.0)
+        root = tf.sqrt(tf.where(none, tf.ones_like(variance), variance))
+        return tf.where(none, tf.zeros_like(root), root)
 
     @property
     def squared_scale(self):
@@ -113,6 +136,12 @@ class RectifiedNormal(distribution.Distribution):
             loc, variance = tf.broadcast_to(loc, shape), tf.broadcast_to(variance, shape)
         return rectified_moments(loc, variance)
 
+    def raw_moment(self, order):
+        """``E[h^order]`` for an order from 1 to 4: `tfpn.math.rectified_raw_moments`."""
+        if isinstance(order, bool) or order not in range(1, HIGHEST_ORDER + 1):
+            raise ValueError(f"order is {order!r}; expected an integer from 1 to {HIGHEST_ORDER}.")
+        return rectified_raw_moments(self.loc, self.squared_scale, order)[-1]
+
     def _mean(self):
         return self.mean_and_variance()[0]
 
@@ -129,20 +158,29 @@ class RectifiedNormal(distribution.Distribution):
         return tf.nn.relu(self.normal().sample(n, seed=seed))
 
     def _log_prob(self, value):
-        above = self.normal().log_prob(tf.where(value > 0.0, value, 1.0))
-        atom = _log_normal_cdf(self._standardized(0.0))
-        below = tf.constant(-float("inf"), self.dtype)
-        return tf.where(value > 0.0, above, tf.where(value < 0.0, below, atom))
+        loc, scale = tf.convert_to_tensor(self.loc), tf.convert_to_tensor(self.scale)
+        infinity = tf.constant(float("inf"), self.dtype)
+        # Each branch sees arguments of its own kind only, or its gradient would spoil the other's.
+        above, constant = value > 0.0, tf.equal(scale, 0.0)
+        density_scale = tf.where(constant, tf.ones_like(scale), scale)
+        deviation = (tf.where(above, value, loc) - loc) / density_scale
+        density = -0.5 * tf.square(deviation) - tf.math.log(density_scale * math.sqrt(2 * math.pi))
+        density = tf.where(constant, tf.where(tf.equal(value, loc), infinity, -infinity), density)
+        standardized = self._standardized(tf.where(above, loc, tf.zeros([], self.dtype)))
+        outside = tf.where(value < 0.0, -infinity, _log_normal_cdf(standardized))
+        found = tf.where(above, density, outside)
+        return tf.where(tf.math.is_nan(value), value, found)
 
     def _cdf(self, value):
-        return tf.where(value < 0.0, tf.zeros([], self.dtype), self.normal().cdf(value))
+        cdf = special_math.ndtr(self._standardized(value))
+        return tf.where(value < 0.0, tf.zeros([], self.dtype), cdf)
 
     def _log_cdf(self, value):
         below = tf.constant(-float("inf"), self.dtype)
         return tf.where(value < 0.0, below, _log_normal_cdf(self._standardized(value)))
 
     def _survival_function(self, value):
-        survival = self.normal().survival_function(value)
+        survival = special_math.ndtr(-self._standardized(value))
         return tf.where(value < 0.0, tf.ones([], self.dtype), survival)
 
     def _log_survival_function(self, value):
@@ -150,7 +188,37 @@ class RectifiedNormal(distribution.Distribution):
         return tf.where(value < 0.0, tf.zeros([], self.dtype), log_survival)
 
     def _quantile(self, probability):
-        return tf.nn.relu(self.normal().quantile(probability))
+        loc, scale = tf.convert_to_tensor(self.loc), tf.convert_to_tensor(self.scale)
+        # At 0 it is in the atom, whatever the parameters.
+        random = tf.logical_and(probability > 0.0, scale > 0.0)
+        deviation = tf.math.ndtri(tf.where(random, probability, 0.5 * tf.ones_like(scale)))
+        found = tf.nn.relu(loc + scale * deviation)
+        none = tf.logical_and(tf.equal(probability, 0.0), scale > 0.0)
+        found = tf.where(none, tf.zeros([], self.dtype), found)
+        outside = tf.logical_not(tf.logical_and(probability >= 0.0, probability <= 1.0))
+        return tf.where(outside, tf.constant(float("nan"), self.dtype), found)
 
     def _standardized(self, value):
-        return (value - self.loc) / self.scale
+        """(value - loc) / scale; without a scale +inf from loc on, and -inf before."""
+        loc, scale = tf.convert_to_tensor(self.loc), tf.convert_to_tensor(self.scale)
+        infinity = tf.constant(float("inf"), self.dtype)
+        constant = tf.equal(scale, 0.0)
+        found = (value - loc) / tf.where(constant, tf.ones_like(scale), scale)
+        return tf.where(constant, tf.where(value < loc, -infinity, infinity), found)
+
+    def _parameter_control_dependencies(self, is_init):
+        if not self.validate_args:
+            return []
+        assertions = []
+        for name in ("scale", "squared_scale"):
+            parameter = getattr(self, f"_{name}")
+            if parameter is not None and is_init != tensor_util.is_ref(parameter):
+                message = f"Argument `{name}` must not be negative."
+                assertions.append(assert_util.assert_non_negative(parameter, message=message))
+        return assertions
+
+    def _sample_control_dependencies(self, value):
+        if not self.validate_args:
+            return []
+        message = "Samples of a rectified variable must not be negative."
+        return [assert_util.assert_non_negative(value, message=message)]

@@ -102,39 +102,45 @@ def rectified_raw_moments(mean, variance, order=HIGHEST_ORDER):
     if not mean.shape.is_fully_defined() or mean.shape != variance.shape:
         shape = tf.broadcast_dynamic_shape(tf.shape(mean), tf.shape(variance))
         mean, variance = tf.broadcast_to(mean, shape), tf.broadcast_to(variance, shape)
-    return tuple(_rectified_raw_moments(mean, variance)[:order])
+    return tuple(_rectified_raw_moments(order)(mean, variance))
 
 
-@tf.custom_gradient
-def _rectified_raw_moments(mean, variance):
-    tiny = np.finfo(mean.dtype.as_numpy_dtype).tiny
-    # Not rsqrt, whose float32 kernels are off by some units.
-    sigma = tf.sqrt(tf.maximum(variance, tiny))
-    t = tf.minimum(tf.abs(mean) / sigma, _LARGEST_T)
-    present = tf.cast(variance >= tiny, mean.dtype)
-    by_sigma = present / sigma
-    sigma *= present
-    density, tail = _tail_moments(t)
-    # relu(f)^n = f^n - (-1)^n relu(-f)^n where mean > 0.
-    positive = tf.nn.relu(mean)
-    step = 0.5 + 0.5 * tf.sign(mean)  # at 0 both forms are the same; their mean is taken
-    square, powers = tf.square(positive), [sigma, variance * present]
-    powers += [sigma * powers[1], tf.square(powers[1])]
-    sign = 1.0 - 2.0 * step  # of an even moment's tail part
-    zeroth = tail[0] + step * (1.0 - 2.0 * tail[0])
-    first = positive + powers[0] * tail[1]
-    second = square + powers[1] * (step + sign * tail[2])
-    third = positive * (square + 3.0 * powers[1]) + powers[2] * tail[3]
-    fourth = square * (square + 6.0 * powers[1]) + powers[3] * (3.0 * step + sign * tail[4])
-    first_by_variance = 0.5 * density * by_sigma
+def _rectified_raw_moments(order):
+    """The function for one order: a higher moment that overflows must not reach the gradients."""
 
-    def gradient(d_first, d_second, d_third, d_fourth):
-        by_mean = (
-            d_first * zeroth + 2.0 * d_second * first + 3.0 * d_third * second
-        ) + 4.0 * d_fourth * third
-        by_variance = (
-            d_first * first_by_variance + d_second * zeroth + 3.0 * d_third * first
-        ) + 6.0 * d_fourth * second
-        return by_mean, by_variance
+    @tf.custom_gradient
+    def moments(mean, variance):
+        tiny = np.finfo(mean.dtype.as_numpy_dtype).tiny
+        # Not rsqrt, whose float32 kernels are off by some units.
+        sigma = tf.sqrt(tf.maximum(variance, tiny))
+        t = tf.minimum(tf.abs(mean) / sigma, _LARGEST_T)
+        present = tf.cast(variance >= tiny, mean.dtype)
+        by_sigma = present / sigma
+        sigma *= present
+        density, tail = _tail_moments(t)
+        # relu(f)^n = f^n - (-1)^n relu(-f)^n where mean > 0.
+        positive = tf.nn.relu(mean)
+        step = 0.5 + 0.5 * tf.sign(mean)  # at 0 both forms are the same; their mean is taken
+        sign = 1.0 - 2.0 * step  # of the tail's part in an even moment
+        found = [tail[0] + step * (1.0 - 2.0 * tail[0]), positive + sigma * tail[1]]
+        if order >= 2:
+            square, sigma2 = tf.square(positive), tf.square(sigma)
+            found.append(square + sigma2 * (step + sign * tail[2]))
+        if order >= 3:
+            found.append(positive * (square + 3.0 * sigma2) + sigma2 * sigma * tail[3])
+        if order >= 4:
+            even = square * (square + 6.0 * sigma2)
+            found.append(even + tf.square(sigma2) * (3.0 * step + sign * tail[4]))
+        first_by_variance = 0.5 * density * by_sigma
 
-    return (first, second, third, fourth), gradient
+        def gradient(*upstream):
+            by_mean = upstream[0] * found[0]
+            by_variance = upstream[0] * first_by_variance
+            for n in range(2, order + 1):
+                by_mean += n * upstream[n - 1] * found[n - 1]
+                by_variance += (n * (n - 1) / 2) * upstream[n - 1] * found[n - 2]
+            return by_mean, by_variance
+
+        return found[1:], gradient
+
+    return moments
