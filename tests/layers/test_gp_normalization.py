@@ -157,6 +157,8 @@ def test_fit_moves_the_averages_and_predict_uses_them():
     [
         ({"momentum": 1.0}, r"momentum must be in \[0, 1\), found 1.0"),
         ({"momentum": -0.1}, r"momentum must be in \[0, 1\), found -0.1"),
+        ({"momentum": "a"}, r"momentum must be in \[0, 1\), found 'a'"),
+        ({"momentum": None}, r"momentum must be in \[0, 1\), found None"),
         ({"epsilon": 0.0}, "epsilon must be positive and finite, found 0.0"),
     ],
 )

@@ -79,11 +79,18 @@ def test_without_observation_it_is_the_priors_integral():
 
 
 @pytest.mark.parametrize(
-    "box", [(1.0, 0.0), (0.0, 0.0), (0.0, 1.0, 2.0), ([0.0, 1.0], [1.0, 1.0]), (np.nan, 1.0)]
+    "box",
+    [
+        *((1.0, 0.0), (0.0, 0.0), (0.0, 1.0, 2.0), ([0.0, 1.0], [1.0, 1.0]), (np.nan, 1.0)),
+        *(0.5, ("a", "b"), "ab", (0.0, np.inf), (-np.inf, 0.0), ([[0.0]], [[1.0]])),
+        ([0.0, 0.0], [1.0, 1.0, 1.0]),
+    ],
+    ids=str,
 )
 def test_bad_box(box):
-    with pytest.raises(ValueError, match=r"box must be \(low, high\) with low < high"):
+    with pytest.raises(ValueError, match=r"box must be \(low, high\) with low < high") as caught:
         IntegralPooling(box=box)
+    assert f"found {box!r}" in str(caught.value)
 
 
 def test_box_of_another_dimension():

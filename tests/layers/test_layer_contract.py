@@ -288,6 +288,33 @@ def test_empty_batch_gives_an_empty_result(case):
         assert tuple(output[key].shape) == (0, *full.shape[1:])
 
 
+@every_case
+def test_lists_of_numbers_are_read_as_arrays(case):
+    x = make_input(case.sporadic)
+    layer = case.built(x)
+    assert_same(layer({key: value.tolist() for key, value in x.items()}), layer(x), rtol=0)
+    unbuilt = case.make("float32")
+    output = unbuilt({key: list(value) for key, value in x.items()})
+    assert output["values"].dtype == "float32"
+
+
+@every_case
+@pytest.mark.parametrize("wrong", [-1e-6, np.nan])
+@pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
+def test_negative_variance_is_refused(case, wrong, graph):
+    x = make_input(case.sporadic)
+    layer = case.built(x)
+    call = tf.function(lambda x: layer(x)) if graph else layer
+    call(x)
+    # In one channel alone: the mean over the channels stays positive.
+    x["variance"][0, 3, 1] = wrong
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        call(x)
+    assert f"{case.layer.__name__} {layer.name!r}: variance is negative" in str(
+        caught.value
+    ).replace("\\'", "'")
+
+
 class TestBadInput:
     """Errors name the layer, the argument and what was found, before and after building."""
 
@@ -320,6 +347,12 @@ class TestBadInput:
         x = make_input()
         x[key] = x[key][0]
         self.raises(case, built, x, key, str(x[key].shape))
+
+    @every_layer
+    @pytest.mark.parametrize("wrong", [[[0.0], [0.0, 1.0]], ["a"]], ids=["ragged", "text"])
+    def test_lists_that_are_no_array(self, case, built, wrong):
+        x = {**make_input(), "values": wrong}
+        self.raises(case, built, x, "values is a list", "tfpn.observations")
 
     @every_layer
     def test_values_and_variance_differ(self, case, built):

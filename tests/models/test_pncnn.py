@@ -367,7 +367,7 @@ class TestAdapt:
         ({"num_outputs": 2}, "not both: found 3 and 2"),
         ({"num_classes": 0}, "num_classes or num_outputs must be .* found 0"),
         ({"num_classes": None, "num_outputs": 1.5}, "num_outputs must be .* found 1.5"),
-        ({"channels": 0}, "filters must be a positive whole number, found 0"),
+        ({"channels": 0}, "channels must be a positive whole number, found 0"),
         ({"num_blocks": 0}, "num_blocks must be a positive whole number, found 0"),
         ({"num_basis": 0}, "num_basis must be a positive whole number, found 0"),
         ({"spatial_dim": 0}, "spatial_dim must be a positive whole number, found 0"),

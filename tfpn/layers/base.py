@@ -44,6 +44,24 @@ class GPLayer(keras.layers.Layer):
         """Dtype of the layer's computations and outputs, "float32" or "float64"."""
         return "float64" if self.compute_dtype == "float64" else "float32"
 
+    def __call__(self, observations, *args, **kwargs):
+        """Keras's, for lists of numbers in place of arrays too."""
+        if isinstance(observations, dict):
+            observations = {
+                key: self._read_list(key, value) if isinstance(value, (list, tuple)) else value
+                for key, value in observations.items()
+            }
+        return super().__call__(observations, *args, **kwargs)
+
+    def _read_list(self, key, values):
+        try:
+            return np.asarray(values, self.algebra_dtype)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r}: {key} is a list that is no array of numbers "
+                f"({error}); examples of unequal length go through tfpn.observations first."
+            ) from error
+
     def _cast(self, tensor):
         return tf.cast(tf.convert_to_tensor(tensor), self.algebra_dtype)
 
@@ -52,12 +70,25 @@ class GPLayer(keras.layers.Layer):
         return super().add_weight(autocast=False, **kwargs)
 
     def _unpack(self, observations):
-        """points, values and variance in the algebra's dtype, after a check of their shapes."""
+        """points, values and variance in the algebra's dtype, after checks.
+
+        Outside XLA-compiled functions, a negative variance or NaN raises an error too.
+        """
         if isinstance(observations, dict):
             self._check_shapes({key: tensor.shape for key, tensor in observations.items()})
         else:
             self._check_shapes(observations)
-        return tuple(self._cast(observations[key]) for key in KEYS)
+        points, values, variance = (self._cast(observations[key]) for key in KEYS)
+        # One pass over the variance: a fraction of a percent of a network's step.
+        check = tf.debugging.Assert(
+            tf.reduce_min(tf.stop_gradient(variance)) >= 0.0,  # the minimum keeps NaN
+            [
+                f"{type(self).__name__} {self.name!r}: variance is negative or NaN; it must be "
+                ">= 0, or +inf where nothing is observed."
+            ],
+        )
+        with tf.control_dependencies([] if check is None else [check]):
+            return points, values, tf.identity(variance)
 
     def _fusion(self, training, *points):
         """Context that compiles elementwise work in training steps for a known number of points.
@@ -200,11 +231,9 @@ class GPPosteriorLayer(GPLayer):
             observation_noise = check_positive("observation_noise", observation_noise)
         self.observation_noise = observation_noise
         self.noise = check_choice("noise", noise, NOISE)
-        self.marginal_likelihood_weight = float(marginal_likelihood_weight)
-        if not self.marginal_likelihood_weight >= 0.0:
-            raise ValueError(
-                f"marginal_likelihood_weight must be >= 0, found {marginal_likelihood_weight!r}."
-            )
+        self.marginal_likelihood_weight = check_number(
+            "marginal_likelihood_weight", marginal_likelihood_weight, low=0.0
+        )
         self.marginal_likelihood_trains = check_choice(
             "marginal_likelihood_trains", marginal_likelihood_trains, TRAINS
         )
@@ -268,13 +297,26 @@ class GPPosteriorLayer(GPLayer):
 
 def check_positive(name, value):
     """``value`` as a float; raises ValueError unless it is finite and positive."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = np.nan
+    number = _number(value)
     if not (np.isfinite(number) and number > 0.0):
         raise ValueError(f"{name} must be positive and finite, found {value!r}.")
     return number
+
+
+def check_number(name, value, low, high=np.inf):
+    """``value`` as a float; raises ValueError unless it is in [low, high)."""
+    number = _number(value)
+    if not low <= number < high:
+        wanted = f">= {low:g} and finite" if high == np.inf else f"in [{low:g}, {high:g})"
+        raise ValueError(f"{name} must be {wanted}, found {value!r}.")
+    return number
+
+
+def _number(value):
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return np.nan
 
 
 def check_choice(name, value, choices):

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tfpn.layers.base import GPLayer, check_positive
+from tfpn.layers.base import GPLayer, check_number, check_positive
 from tfpn.math.channels import channel_sum
 from tfpn.math.missing import observed_entries
 from tfpn.math.normalization import normalize
@@ -38,9 +38,7 @@ class GPNormalization(GPLayer):
 
     def __init__(self, *, momentum=0.95, epsilon=1e-5, **kwargs):
         super().__init__(**kwargs)
-        self.momentum = float(momentum)
-        if not 0.0 <= self.momentum < 1.0:
-            raise ValueError(f"momentum must be in [0, 1), found {momentum!r}.")
+        self.momentum = check_number("momentum", momentum, low=0.0, high=1.0)
         self.epsilon = check_positive("epsilon", epsilon)
 
     def build(self, observations_shape):

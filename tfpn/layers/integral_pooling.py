@@ -71,10 +71,7 @@ class IntegralPooling(GPPosteriorLayer):
             marginal_likelihood_trains=marginal_likelihood_trains,
             **kwargs,
         )
-        self.box = None if box is None else tuple(np.asarray(side).tolist() for side in box)
-        if self.box is not None:
-            if len(self.box) != 2 or not np.all(np.asarray(self.box[0]) < np.asarray(self.box[1])):
-                raise ValueError(f"box must be (low, high) with low < high, found {box!r}.")
+        self.box = None if box is None else _checked_box(box)
 
     def build(self, observations_shape):
         dim, channels = self._built_for = self._check_shapes(observations_shape)
@@ -143,6 +140,22 @@ class IntegralPooling(GPPosteriorLayer):
 
     def get_config(self):
         return {**super().get_config(), "box": self.box, "unit": self.unit, "spacing": self.spacing}
+
+
+def _checked_box(box):
+    """``box`` as numbers and lists, which saving can write down."""
+    try:
+        low, high = (np.asarray(side, dtype=float) for side in box)
+        if max(low.ndim, high.ndim) <= 1 and np.all(
+            (-np.inf < low) & (low < high) & (high < np.inf)
+        ):
+            return low.tolist(), high.tolist()
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(
+        "box must be (low, high) with low < high, each a finite number or a list of d such "
+        f"numbers, found {box!r}; for the whole space give None."
+    )
 
 
 def _shared(prior):
