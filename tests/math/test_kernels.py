@@ -313,3 +313,27 @@ def test_integers_become_float32():
     )
     assert kernel.dtype == tf.float32
     np.testing.assert_allclose(kernel, np.exp(-0.5), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "shape1, shape2, message",
+    [
+        ((1, 3, 2), (1, 4, 1), r"x2 has shape \(1, 4, 1\), but x1 has 2 .* must be 2"),
+        ((1, 3, 1), (1, 4, 2), r"x2 has shape \(1, 4, 2\), but x1 has 1 .* must be 1"),
+        ((2, 3, 1), (3, 4, 1), r"x2 has shape \(3, 4, 1\), x1 \(2, 3, 1\): their leading axes"),
+        ((3,), (3, 1), r"x1 has shape \(3,\), expected .* x1\[:, None\]"),
+        ((3, 1), (), r"x2 has shape \(\), expected"),
+    ],
+)
+def test_rbf_kernel_of_points_that_do_not_fit(shape1, shape2, message):
+    x1, x2 = np.zeros(shape1), np.zeros(shape2)
+    with pytest.raises(ValueError, match=message):
+        rbf_kernel(x1, x2, signal_std=1.0, length_scale=1.0)
+
+
+@pytest.mark.parametrize("leading1, leading2", [((), ()), ((2,), (1,)), ((), (2, 3))])
+def test_rbf_kernel_broadcasts_leading_axes(leading1, leading2):
+    x1, x2 = np.zeros((*leading1, 4, 2)), np.ones((*leading2, 5, 2))
+    found = rbf_kernel(x1, x2, signal_std=2.0, length_scale=1.0)
+    expected = (*np.broadcast_shapes(leading1, leading2), 4, 5)
+    np.testing.assert_allclose(found, np.full(expected, 4 * np.exp(-1)), rtol=1e-14)

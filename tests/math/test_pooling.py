@@ -45,6 +45,47 @@ def test_kernel_integrals(case, dtype, tolerance):
     oracle.assert_agrees(case, "single_all_space", everywhere, **tolerance)
 
 
+@pytest.mark.parametrize(
+    "low, high, message",
+    [
+        (1.0, 0.0, r"low must be below high .* low = 1.0 and high = 0.0"),
+        ([0.0, 1.0], [1.0, 1.0], r"low = \[0.0, 1.0\] and high = \[1.0, 1.0\]"),
+        (np.nan, 1.0, "low must be below high"),
+        ([0.0, 0.0, 0.0], 1.0, r"low has shape \(3,\), expected a scalar or \[2\]"),
+        (0.0, [[1.0], [1.0]], r"high has shape \(2, 1\), expected a scalar or \[2\]"),
+    ],
+)
+def test_bad_boxes(low, high, message):
+    with pytest.raises(ValueError, match=message):
+        tfpn.math.box_integrals(
+            np.zeros((3, 2)), signal_std=1.0, length_scale=1.0, low=low, high=high
+        )
+
+
+def test_a_box_known_later_is_not_looked_at():
+    points = np.zeros((3, 2))
+    call = tf.function(
+        lambda low: tfpn.math.box_integrals(
+            points, signal_std=1.0, length_scale=1.0, low=low, high=1.0
+        )
+    )
+    assert np.isfinite(call(tf.constant(2.0, tf.float64))[0]).all()
+
+
+def test_kernel_integral_takes_integers_and_keeps_the_dtype():
+    for signal_std in (2, 2.0, np.float64(2.0)):
+        for length_scale in (3, 3.0, np.float64(3.0)):
+            found = tfpn.math.kernel_integral(signal_std, length_scale, 2)
+            assert found.dtype == ("float64" if isinstance(signal_std, np.float64) else "float32")
+            np.testing.assert_allclose(found, 4 * 2 * np.pi * 9, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dim", [0, -1, 1.5, "a", True, None])
+def test_kernel_integral_needs_a_dimension(dim):
+    with pytest.raises(ValueError, match=f"dim must be a positive integer.* found {dim!r}"):
+        tfpn.math.kernel_integral(1.0, 1.0, dim)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("length", [1e-3, 0.1, 0.9, 1.1, 30.0, 1e4])
 def test_double_integral_of_any_length_scale(length, dtype):

@@ -17,13 +17,16 @@ def rbf_kernel(x1, x2, *, signal_std, length_scale):
     """Covariance matrix of the RBF kernel between two sets of points.
 
     Args:
-        x1: points [B, M, d].
-        x2: points [B, N, d].
+        x1: points [..., M, d].
+        x2: points [..., N, d].
         signal_std: scalar s > 0.
         length_scale: scalar l > 0, in units of the points.
 
     Returns:
-        ``s^2 exp(-|x1 - x2|^2 / (2 l^2))``, [B, M, N].
+        ``s^2 exp(-|x1 - x2|^2 / (2 l^2))``, [..., M, N]; leading axes broadcast.
+
+    Raises:
+        ValueError: if the shapes do not agree.
 
     Example:
 
@@ -36,6 +39,7 @@ def rbf_kernel(x1, x2, *, signal_std, length_scale):
     x2, signal_std, length_scale = (
         tf.convert_to_tensor(t, x1.dtype) for t in (x2, signal_std, length_scale)
     )
+    _check_point_sets(x1, x2)
     # One spatial axis at a time: a last axis of d = 2 is slow to reduce. The distances depend on
     # the points alone, so that the graph optimiser computes them once for a whole network.
     squared = tf.add_n(
@@ -45,6 +49,28 @@ def rbf_kernel(x1, x2, *, signal_std, length_scale):
         ]
     )
     return tf.exp(squared * (-0.5 / tf.square(length_scale)) + 2.0 * tf.math.log(signal_std))
+
+
+def _check_point_sets(x1, x2):
+    for name, tensor in (("x1", x1), ("x2", x2)):
+        if tensor.shape.rank is not None and tensor.shape.rank < 2:
+            raise ValueError(
+                f"{name} has shape {tensor.shape}, expected [..., points, d]: for points in one "
+                f"dimension give {name}[:, None]."
+            )
+    dim = require_static_dim(x1, "x1")
+    if x2.shape[-1] != dim:
+        raise ValueError(
+            f"x2 has shape {x2.shape}, but x1 has {dim} spatial dimension(s): the last axis of x2 "
+            f"must be {dim}."
+        )
+    try:
+        tf.broadcast_static_shape(x1.shape[:-2], x2.shape[:-2])
+    except ValueError as error:
+        raise ValueError(
+            f"x2 has shape {x2.shape}, x1 {x1.shape}: their leading axes must be equal, or 1 to "
+            "use the same points for all."
+        ) from error
 
 
 def diffused_kernel(x1, x2, *, signal_std, length_scale, drift, diffusion):

@@ -1,6 +1,7 @@
 """Integrals of the RBF kernel and of a GP posterior (the paper's appendix on integral pooling)."""
 
 import math
+import numbers
 
 import tensorflow as tf
 
@@ -12,12 +13,15 @@ def kernel_integral(signal_std, length_scale, dim):
     """The integral of the RBF kernel over R^d, ``a = s^2 (2 pi l^2)^(d/2)``.
 
     Args:
-        signal_std: s, float tensor.
-        length_scale: l, float tensor, in units of the points.
-        dim: d.
+        signal_std: s, number or tensor.
+        length_scale: l, number or tensor, in units of the points.
+        dim: d, a positive integer.
 
     Returns:
-        a, in the arguments' shape.
+        a, in the arguments' shape and the dtype of ``signal_std`` (integers count as float32).
+
+    Raises:
+        ValueError: if ``dim`` is no positive integer.
 
     Example:
 
@@ -25,6 +29,10 @@ def kernel_integral(signal_std, length_scale, dim):
     >>> round(float(tfpn.math.kernel_integral(1.0, 0.5, 1)), 4)
     1.2533
     """
+    if not isinstance(dim, numbers.Integral) or isinstance(dim, bool) or dim < 1:
+        raise ValueError(f"dim must be a positive integer, the number of axes; found {dim!r}.")
+    signal_std = floating(signal_std, "signal_std")
+    length_scale = tf.convert_to_tensor(length_scale, signal_std.dtype)
     return tf.square(signal_std) * (2.0 * math.pi * tf.square(length_scale)) ** (0.5 * dim)
 
 
@@ -48,6 +56,10 @@ def box_integrals(points, *, signal_std, length_scale, low, high):
     Returns:
         (P k)(x_n) of shape [...] and the scalar P k P'.
 
+    Raises:
+        ValueError: if a corner is neither a scalar nor [d], or if ``low`` is known not to be below
+            ``high`` (which is not looked at inside a ``tf.function``).
+
     Example:
 
     >>> import numpy as np, tfpn
@@ -62,6 +74,7 @@ def box_integrals(points, *, signal_std, length_scale, low, high):
     low, high, signal_std, length_scale = (
         tf.convert_to_tensor(t, dtype) for t in (low, high, signal_std, length_scale)
     )
+    _check_box(low, high, dim)
     single = kernel_integral(signal_std, length_scale, dim) * tf.reduce_prod(
         _normal_interval((low - points) / length_scale, (high - points) / length_scale), axis=-1
     )
@@ -70,6 +83,21 @@ def box_integrals(points, *, signal_std, length_scale, low, high):
     # Per axis: sqrt(2 pi) l * l * [...], in units that neither overflow nor cancel.
     per_axis = math.sqrt(2.0 * math.pi) * tf.square(length_scale) * factor
     return single, tf.square(signal_std) * tf.reduce_prod(per_axis)
+
+
+def _check_box(low, high, dim):
+    for name, corner in (("low", low), ("high", high)):
+        if corner.shape.rank != 0 and not corner.shape.is_compatible_with([dim]):
+            raise ValueError(
+                f"{name} has shape {corner.shape}, expected a scalar or [{dim}], one number for "
+                "each axis of the points."
+            )
+    known = [tf.get_static_value(corner) for corner in (low, high)]
+    if not any(corner is None for corner in known) and not (known[0] < known[1]).all():
+        raise ValueError(
+            f"low must be below high on every axis, found low = {known[0].tolist()} and "
+            f"high = {known[1].tolist()}."
+        )
 
 
 def _normal_interval(lower, upper):
