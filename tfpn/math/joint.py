@@ -151,7 +151,7 @@ def rectified_joint_covariance(mean, covariance):
     >>> mean, covariance = tfpn.math.rectified_joint_covariance(
     ...     np.zeros((1, 1, 2)), np.reshape([[1.0, 0.5], [0.5, 1.0]], (1, 1, 2, 1, 2)))
     >>> covariance.numpy().round(3).reshape(2, 2).tolist()
-    [[0.341, 0.153], [0.153, 0.341]]
+    [[0.341, 0.145], [0.145, 0.341]]
     """
     mean = tf.convert_to_tensor(mean)
     covariance = tf.convert_to_tensor(covariance, mean.dtype)
