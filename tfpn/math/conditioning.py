@@ -15,6 +15,7 @@ from tfpn.math.posterior import (
     posterior_mean,
     whiten,
 )
+from tfpn.math.sporadic import condition_pairs, solve_pairs
 
 NOISE = ("shared", "channel")
 TRAINS = ("kernel", "all")
@@ -22,11 +23,12 @@ TRAINS = ("kernel", "all")
 
 @dataclasses.dataclass(frozen=True)
 class Conditioning:
-    """A zero-mean GP prior on each channel, its noisy observations and their factorisation.
+    """A zero-mean GP prior on each channel and its noisy observations.
 
     Made by `prepare`. The last axis of ``given_variance`` is the points'. With shared noise there
-    is one factorisation for each example: given_variance [B, N], values [B, N, c]. With channel
-    noise one for each channel: given_variance [B, c, N], values [B, c, N, 1].
+    is one factorisation for each example, held here: given_variance [B, N], values [B, N, c]. With
+    channel noise there is one for each channel, made block by block where it is needed:
+    given_variance [B, c, N], values [B, c, N, 1].
     """
 
     points: tf.Tensor
@@ -40,22 +42,48 @@ class Conditioning:
     log_det: tf.Tensor = None
 
     def factorised(self):
-        """The same with the whitener and the log determinant."""
+        """The same with the whitener and the log determinant, for shared noise."""
         whitener, log_det = whiten(*self._matrices(self.points, self.given_variance))
         return dataclasses.replace(self, whitener=whitener, log_det=log_det)
 
     def _matrices(self, points, given_variance):
-        """K and S's diagonal."""
+        """K and S's diagonal, for shared noise."""
         covariance = rbf_kernel(
             points, points, signal_std=self.signal_std, length_scale=self.length_scale
         )
-        variance = floored_variance(given_variance + self.observation_noise, self.signal_std)
-        return covariance if self.shared else self._for_channels(covariance), variance
+        return covariance, self._noise(given_variance)
 
-    def _for_channels(self, tensor):
-        """Repeats [B, ...] for every channel, [B, c, ...]."""
-        shape = tf.concat([tf.shape(self.given_variance)[:2], tf.shape(tensor)[1:]], axis=0)
-        return tf.broadcast_to(tensor[:, None], shape)
+    def _noise(self, given_variance):
+        return floored_variance(given_variance + self.observation_noise, self.signal_std)
+
+    def _pairs(self, trains):
+        """Arguments of the functions for pairs of example and channel."""
+        _check_trains(trains)
+        variance = nll_variance = self._noise(self.given_variance)
+        if trains == "kernel":
+            nll_variance = self._noise(tf.stop_gradient(self.given_variance))
+        positional = self.points, variance, self.values, self.signal_std, self.length_scale
+        return positional, {"nll_variance": nll_variance, "nll_trains_data": trains == "all"}
+
+    def condition(self, cross, trains):
+        """`posterior` and `negative_log_marginal_likelihood` in one pass over the channels."""
+        if self.shared:
+            return *self.posterior(cross), self.negative_log_marginal_likelihood(trains)
+        positional, options = self._pairs(trains)
+        mean, explained, nll = condition_pairs(cross, *positional, **options)
+        return tf.transpose(mean, [0, 2, 3, 1]), explained, nll
+
+    def condition_mean(self, cross, trains):
+        """`posterior_mean` and `negative_log_marginal_likelihood` in one pass."""
+        if self.shared:
+            return self.posterior_mean(cross), self.negative_log_marginal_likelihood(trains)
+        weights, nll = self.solve(self.values, trains)
+        return _response(cross, tf.linalg.matrix_transpose(weights[..., 0])), nll
+
+    def solve(self, columns, trains):
+        """With channel noise, ``(K + S_b)^-1 columns_b`` [B, c, N, q] and the likelihood."""
+        positional, options = self._pairs(trains)
+        return solve_pairs(columns, *positional, **options)
 
     def posterior(self, cross):
         """Posterior of K functionals at M points.
@@ -67,40 +95,45 @@ class Conditioning:
             The means [B, M, K, c] and what the observations explain of the prior covariance:
             [B, M, K, K] with shared noise, [B, c, M, K, K] with channel noise.
         """
-        observed = *self._matrices(self.points, self.given_variance), self.values, self.whitener
-        if self.shared:
-            return condition(cross, *observed)
-        mean, explained = condition(self._for_channels(cross), *observed)
-        return tf.einsum("bcmkx->bmkc", mean), explained
+        if not self.shared:
+            return self.condition(cross, "all")[:2]
+        matrices = self._matrices(self.points, self.given_variance)
+        return condition(cross, *matrices, self.values, self.whitener)
 
     def posterior_mean(self, cross):
         """The means [B, M, K, c] of `posterior` alone."""
+        if not self.shared:
+            return self.condition_mean(cross, "all")[0]
         shape = tf.shape(cross)
         flat = tf.reshape(cross, [shape[0], shape[1] * shape[2], shape[3]])
-        observed = *self._matrices(self.points, self.given_variance), self.values, self.whitener
-        if self.shared:
-            mean = posterior_mean(flat, *observed)
-        else:
-            identity = tf.eye(shape[3], dtype=flat.dtype)
-            identity = tf.broadcast_to(identity, tf.shape(self.whitener))
-            weights = posterior_mean(identity, *observed)
-            mean = tf.matmul(flat, tf.einsum("bcnx->bnc", weights))
+        matrices = self._matrices(self.points, self.given_variance)
+        mean = posterior_mean(flat, *matrices, self.values, self.whitener)
         return tf.reshape(mean, tf.concat([shape[:3], tf.shape(mean)[-1:]], axis=0))
 
     def negative_log_marginal_likelihood(self, trains):
         """Of each channel, [B, c]; ``trains`` says what its gradient reaches, as in `convolve`."""
-        if trains not in TRAINS:
-            raise ValueError(
-                f"marginal_likelihood_trains must be one of {TRAINS}, found {trains!r}."
-            )
+        _check_trains(trains)
+        if not self.shared:
+            return self.solve(self.values, trains)[1]
         data = self.points, self.given_variance, self.values
         if trains == "kernel":
             data = tuple(tf.stop_gradient(tensor) for tensor in data)
         points, given_variance, values = data
-        nll = negative_log_marginal_likelihood(
+        return negative_log_marginal_likelihood(
             *self._matrices(points, given_variance), values, self.whitener, self.log_det
         )
-        return nll if self.shared else nll[..., 0]
+
+
+def _check_trains(trains):
+    if trains not in TRAINS:
+        raise ValueError(f"marginal_likelihood_trains must be one of {TRAINS}, found {trains!r}.")
+
+
+def _response(cross, weights):
+    """``sum_n cross[m, k, n] weights[n, b]``, [B, M, K, N] and [B, N, c] -> [B, M, K, c]."""
+    shape = tf.shape(cross)
+    flat = tf.matmul(tf.reshape(cross, [shape[0], shape[1] * shape[2], shape[3]]), weights)
+    return tf.reshape(flat, tf.concat([shape[:3], tf.shape(weights)[-1:]], axis=0))
 
 
 def prepare(points, values, variance, *, signal_std, length_scale, noise, observation_noise):
@@ -142,7 +175,7 @@ def prepare(points, values, variance, *, signal_std, length_scale, noise, observ
     )
     with tf.control_dependencies([c for c in (check, sign) if c is not None]):
         values = tf.identity(values)
-    return Conditioning(
+    gp = Conditioning(
         # Not masked by `observed`: so all layers share one tensor of points, and the graph
         # optimiser computes what depends on points alone once for a whole network.
         points=tf.where(finite, points, 0.0),
@@ -152,7 +185,8 @@ def prepare(points, values, variance, *, signal_std, length_scale, noise, observ
         signal_std=signal_std,
         length_scale=length_scale,
         shared=noise == "shared",
-    ).factorised()
+    )
+    return gp.factorised() if gp.shared else gp
 
 
 def _shared_variance(variance):

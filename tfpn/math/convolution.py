@@ -79,12 +79,9 @@ def convolve(
         observation_noise=observation_noise,
     )  # fmt: skip
     weights, operators = _operators(gp, query, weights, drift, diffusion)
-    response, explained = gp.posterior(operators.cross())
-    return (
-        _mix(response, weights, bias),
-        _mixed_variance(operators.prior(), explained, weights, gp.shared),
-        gp.negative_log_marginal_likelihood(marginal_likelihood_trains),
-    )
+    response, explained, nll = gp.condition(operators.cross(), marginal_likelihood_trains)
+    new_variance = _mixed_variance(operators.prior(), explained, weights, gp.shared)
+    return _mix(response, weights, bias), new_variance, nll
 
 
 def convolve_mean(
@@ -127,8 +124,8 @@ def convolve_mean(
         observation_noise=observation_noise,
     )  # fmt: skip
     weights, operators = _operators(gp, query, weights, drift, diffusion)
-    mean = _mix(gp.posterior_mean(operators.cross()), weights, bias)
-    return mean, gp.negative_log_marginal_likelihood(marginal_likelihood_trains)
+    response, nll = gp.condition_mean(operators.cross(), marginal_likelihood_trains)
+    return _mix(response, weights, bias), nll
 
 
 class _Operators:

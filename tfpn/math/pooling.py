@@ -157,16 +157,16 @@ def integrate(
         points, values, variance, signal_std=signal_std, length_scale=length_scale, noise=noise,
         observation_noise=observation_noise,
     )  # fmt: skip
-    nll = gp.negative_log_marginal_likelihood(marginal_likelihood_trains)
     if box is None:
         single = kernel_integral(gp.signal_std, gp.length_scale, gp.points.shape[-1])
         cross = single * tf.ones_like(gp.points[:, None, None, :, 0])
-        mean = gp.posterior_mean(cross)[:, 0, 0]
+        mean, nll = gp.condition_mean(cross, marginal_likelihood_trains)
+        mean = mean[:, 0, 0]
         return mean, tf.fill(tf.shape(mean), tf.constant(math.inf, mean.dtype)), nll
     single, double = box_integrals(
         gp.points, signal_std=gp.signal_std, length_scale=gp.length_scale, low=box[0], high=box[1]
     )
-    mean, explained = gp.posterior(single[:, None, None])
+    mean, explained, nll = gp.condition(single[:, None, None], marginal_likelihood_trains)
     left = tf.nn.relu(double - explained[..., 0, 0, 0])  # [B], or [B, c] with channel noise
     variance = tf.broadcast_to(left[:, None] if gp.shared else left, tf.shape(mean[:, 0, 0]))
     return mean[:, 0, 0], variance, nll
