@@ -1,6 +1,6 @@
 """The examples in the docstrings of tfpn run and give what they show.
 
-Those of tfpn.datasets, tfpn.contract and the command have tests of their own.
+Those of tfpn.datasets and tfpn.contract have tests of their own.
 """
 
 import doctest
@@ -10,11 +10,11 @@ import pkgutil
 
 import pytest
 
-PACKAGES = ("tfpn.math", "tfpn.layers", "tfpn.models", "tfpn.distributions")
+PACKAGES = ("tfpn.math", "tfpn.layers", "tfpn.models", "tfpn.distributions", "tfpn.training")
 
 
 def modules():
-    yield from ("tfpn.augmentation", "tfpn.spacing")
+    yield from ("tfpn.augmentation", "tfpn.figures", "tfpn.recipes", "tfpn.spacing")
     for package in PACKAGES:
         yield package
         path = importlib.import_module(package).__path__

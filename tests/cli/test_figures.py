@@ -1,11 +1,7 @@
-import doctest
-
 import numpy as np
 import pytest
 
 import tfpn.figures
-import tfpn.recipes
-import tfpn.training
 
 
 class TwoBlocks:
@@ -120,9 +116,3 @@ def test_learning_curves_show_every_epoch():
     assert len(loss.lines) == 2 and len(accuracy.lines) == 1
     with pytest.raises(ValueError, match="'loss' is needed"):
         tfpn.figures.learning_curves({"accuracy": [1]})
-
-
-@pytest.mark.parametrize("module", [tfpn.figures, tfpn.recipes, tfpn.training])
-def test_examples_in_docstrings(module):
-    result = doctest.testmod(module)
-    assert result.failed == 0 and result.attempted > 0

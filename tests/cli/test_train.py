@@ -205,43 +205,10 @@ def test_overwrite_clears_the_run_and_broken_weights_are_never_kept(killed, tmp_
     assert recipes.load(folder / "recipe.toml").sections["training"]["learning_rate"] == 1e38
 
 
-def test_order_depends_on_seed_and_epoch_only():
-    labels = np.arange(20)
-
-    def order(seed, epochs):
-        batches = training.ShuffledBatches({"values": labels}, labels, 6, seed)
-        for epoch in epochs:
-            batches.set_epoch(epoch)
-        return [int(label) for batch in range(len(batches)) for label in batches[batch][1]]
-
-    assert order(0, [5]) == order(0, [0, 1, 2, 5])
-    assert sorted(order(0, [5])) == list(labels)
-    assert order(0, [5]) != order(0, [6]) and order(0, [5]) != order(1, [5])
-
-
-def test_augmentation_depends_on_seed_and_epoch_only():
-    rng = np.random.default_rng(0)
-    x = observations(rng.uniform(size=(20, 5, 2)), rng.normal(size=(20, 5)))
-    labels = np.arange(20)
-
-    def points(seed, epochs, **ranges):
-        batches = training.ShuffledBatches(x, labels, 20, seed, **ranges)
-        for epoch in epochs:
-            batches.set_epoch(epoch)
-        batch, y = batches[0]
-        return batch["points"][np.argsort(y)]
-
-    moved = points(0, [5], shift=0.1)
-    np.testing.assert_array_equal(points(0, [0, 1, 2, 5], shift=0.1), moved)
-    np.testing.assert_array_equal(points(0, [5]), x["points"])
-    for other in (x["points"], points(0, [6], shift=0.1), points(1, [5], shift=0.1)):
-        assert (np.abs(moved - other) > 0).all()
-
-
 def test_augmentation_that_does_not_fit_the_data_is_named():
     recipe = recipes.load("digits")
     recipes.override(recipe, "augmentation.shear=0.1")
     x = observations(np.zeros((2, 3, 1)), np.zeros((2, 3)))
     part = datasets.Part(x, np.arange(2))
     with pytest.raises(recipes.RecipeError, match=r"\[augmentation\] .* 1 dimensions"):
-        training._batches(recipes.resolve(recipe), part)
+        training.run._batches(recipes.resolve(recipe), part)

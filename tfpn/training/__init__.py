@@ -1,0 +1,43 @@
+"""Training runs: a resolved recipe in, a folder with model, log and result out.
+
+A run survives being killed. After each epoch the weights, the optimiser's state and the number of
+finished epochs are written together by one atomic rename, and the order of an epoch's examples
+and their augmentation depend on the seed and the epoch's number only, so a resumed run repeats what
+the uninterrupted run would have done.
+"""
+
+from tfpn.training.batches import ShuffledBatches
+from tfpn.training.errors import RunError, TrainingDiverged, layer_message
+from tfpn.training.evaluation import evaluate, probabilities
+from tfpn.training.folder import (
+    BACKUP,
+    CURVES,
+    FEATURE_MAPS,
+    LOG,
+    MODEL,
+    RECIPE,
+    RESULT,
+    load_run,
+)
+from tfpn.training.log import read_log
+from tfpn.training.run import list_gpus, train
+
+__all__ = [
+    "BACKUP",
+    "CURVES",
+    "FEATURE_MAPS",
+    "LOG",
+    "MODEL",
+    "RECIPE",
+    "RESULT",
+    "RunError",
+    "ShuffledBatches",
+    "TrainingDiverged",
+    "evaluate",
+    "layer_message",
+    "list_gpus",
+    "load_run",
+    "probabilities",
+    "read_log",
+    "train",
+]

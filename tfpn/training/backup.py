@@ -1,0 +1,52 @@
+"""The backup of a run's last finished epoch."""
+
+import os
+from pathlib import Path
+
+import keras
+
+from tfpn.training.errors import RunError, first_line
+
+
+class Backup(keras.callbacks.Callback):
+    """Writes weights and optimiser state after each epoch.
+
+    `keras.callbacks.BackupAndRestore` keeps the epoch's number in a second file: a kill between
+    the two writes would train an epoch twice. Here the number is part of the file's name.
+    """
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder = Path(folder)
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.folder.mkdir(exist_ok=True)
+        partial = self.folder / "partial.weights.h5"
+        self.model.save_weights(partial)
+        final = self.folder / f"epoch-{epoch + 1:05d}.weights.h5"
+        os.replace(partial, final)
+        for path in backup_files(self.folder):
+            if path != final:
+                path.unlink()
+
+
+def backup_files(folder):
+    """The backups in a folder, oldest first: one, or two if a run was killed between them."""
+    return sorted(Path(folder).glob("epoch-*.weights.h5"))
+
+
+def restore(model, folder):
+    """Loads the last backup, if there is one, and returns the number of finished epochs."""
+    backups = backup_files(folder)
+    if not backups:
+        return 0
+    # The optimiser's variables have to exist before their values can be loaded.
+    model.optimizer.build(model.trainable_variables)
+    try:
+        model.load_weights(backups[-1])
+    except Exception as error:  # A damaged file fails in HDF5 or anywhere in Keras.
+        raise RunError(
+            f"{backups[-1]} is damaged or not a backup of this model ({first_line(error)}); "
+            "train anew with --overwrite"
+        ) from error
+    return int(backups[-1].name.split("-")[1].split(".")[0])

@@ -1,0 +1,113 @@
+"""The run folder: the names of its files, making it ready, and loading the model it holds."""
+
+import importlib
+import os
+import sys
+import zipfile
+from pathlib import Path
+
+import keras
+
+from tfpn import recipes
+from tfpn.training.backup import backup_files
+from tfpn.training.errors import RunError, first_line
+
+RECIPE, LOG, MODEL, RESULT, BACKUP = (
+    "recipe.toml",
+    "log.csv",
+    "model.keras",
+    "result.json",
+    "backup",
+)
+CURVES, FEATURE_MAPS = "curves.png", "feature_maps.png"
+
+
+def open_folder(recipe, folder, resume, overwrite):
+    """Makes the run folder ready: refuses to mix runs, clears a run that is to be replaced."""
+    if folder.exists() and not folder.is_dir():
+        raise RunError(f"--output: found the file {folder}; give a folder")
+    try:
+        _prepare_folder(recipe, folder, resume, overwrite)
+    except OSError as error:
+        raise RunError(
+            f"--output: cannot write the run folder {folder} ({error.strerror}); give a folder "
+            "that can be made and written"
+        ) from error
+
+
+def _prepare_folder(recipe, folder, resume, overwrite):
+    path = folder / RECIPE
+    if not path.exists():
+        if folder.exists() and any(folder.iterdir()):
+            raise RunError(f"{folder} is not empty and holds no run; give another --output")
+        if resume:
+            print(f"no run in {folder} yet: starting one", file=sys.stderr)
+    elif overwrite:
+        for name in (LOG, MODEL, RESULT, CURVES, FEATURE_MAPS):
+            (folder / name).unlink(missing_ok=True)
+        for backup in backup_files(folder / BACKUP):
+            backup.unlink()
+    elif resume:
+        changes = recipes.differences(recipes.load(path), recipe)
+        if changes:
+            raise RunError(
+                f"cannot resume {folder} with another recipe: {'; '.join(changes)}. "
+                "Use the run's own values, or --overwrite to start anew"
+            )
+    else:
+        raise RunError(
+            f"{folder} already holds a run; continue it with --resume, replace it with "
+            "--overwrite, or give another --output"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / (RECIPE + ".partial")
+    partial.write_text(recipes.dumps(recipe), encoding="utf-8")
+    os.replace(partial, path)
+
+
+def load_run(run):
+    """Loads a trained model and its recipe (see `train` for an example).
+
+    Args:
+        run: a run folder, a .keras file with recipe.toml next to it, or the name of a reference
+            model.
+
+    Returns:
+        The Keras model and the `tfpn.recipes.Recipe`.
+
+    Raises:
+        RunError: no model or no recipe is found there, or the file is not the recipe's model.
+        RecipeError: the recipe next to it cannot be read.
+    """
+    importlib.import_module("tfpn.models")  # Registers the model classes with Keras.
+    path = Path(run)
+    if not path.exists() and str(run) in recipes.names():
+        path = recipes.models_folder() / run
+    if path.is_dir():
+        path = path / MODEL
+    if not path.is_file() or path.suffix != ".keras":
+        raise RunError(
+            f"no model found at {run}; give a run folder that holds {MODEL}, or a .keras file"
+        )
+    if not (path.parent / RECIPE).is_file():
+        raise RunError(
+            f"{path} has no {RECIPE} next to it; give a run folder of `tfpn train`, or the {MODEL} "
+            "inside one"
+        )
+    recipe = recipes.load(path.parent / RECIPE)
+    wanted = recipes.model_class(recipe)
+    try:
+        model = keras.models.load_model(path)
+    except Exception as error:  # A damaged file fails in zip, JSON, HDF5 or anywhere in Keras.
+        # Keras says "file not found" of a file that is there but no archive.
+        reason = first_line(error) if zipfile.is_zipfile(path) else "not a zip archive"
+        raise RunError(
+            f"{path} is damaged or not a saved model ({reason}); copy it again, or "
+            "write it anew with `tfpn train --resume`"
+        ) from error
+    if not isinstance(model, wanted):
+        raise RunError(
+            f"{path} holds a {type(model).__name__}, not the {wanted.__name__} of its {RECIPE}; "
+            f"give a run folder of `tfpn train`, or the {MODEL} inside one"
+        )
+    return model, recipe

@@ -1,0 +1,54 @@
+"""The log of a run: a row of figures for each epoch."""
+
+import csv
+
+from tfpn.training.errors import RunError
+
+
+def read_log(path):
+    """Reads a run's log.csv.
+
+    Args:
+        path: the file, as `keras.callbacks.CSVLogger` writes it.
+
+    Returns:
+        A dict from column name to a list of floats, one entry an epoch.
+
+    Raises:
+        RunError: the file is missing, is not such a log, or holds no epoch.
+    """
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            columns = _columns(file)
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, TypeError, csv.Error) as error:
+        raise RunError(f"{path} is not the log of a run; delete it or put the log back") from error
+    if not columns:
+        raise RunError(f"{path} holds no finished epoch")
+    return columns
+
+
+def trim_log(path, epochs):
+    """Drops the log's rows of epochs that the backup does not hold (counted from 0)."""
+    cure = "put the run's own log back, or train anew with --overwrite"
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        kept = lines[:1] + [
+            line for line in lines[1:] if line.endswith("\n") and int(line.split(",")[0]) < epochs
+        ]
+        columns = _columns(kept)
+        whole = columns["epoch"] == list(range(epochs)) and "seconds" in columns
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror}; {cure}") from error
+    except (ValueError, TypeError, KeyError, IndexError, csv.Error) as error:
+        raise RunError(f"{path} is not the log of a run; {cure}") from error
+    if not whole:
+        raise RunError(f"{path} does not hold the {epochs} epochs of the backup; {cure}")
+    path.write_text("".join(kept), encoding="utf-8")
+
+
+def _columns(lines):
+    """A dict from column name to floats, out of the lines of a log."""
+    rows = list(csv.DictReader(lines))
+    return {key: [float(row[key]) for row in rows] for key in rows[0]} if rows else {}

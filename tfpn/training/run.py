@@ -1,0 +1,186 @@
+"""Trains the model of a recipe."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from tfpn import recipes
+from tfpn.training.backup import Backup, restore
+from tfpn.training.batches import ShuffledBatches
+from tfpn.training.callbacks import EpochSeconds, StopOnNaN
+from tfpn.training.errors import RunError, TrainingDiverged, layer_message
+from tfpn.training.evaluation import evaluate
+from tfpn.training.folder import (
+    BACKUP,
+    CURVES,
+    FEATURE_MAPS,
+    LOG,
+    MODEL,
+    RESULT,
+    open_folder,
+)
+from tfpn.training.log import read_log, trim_log
+
+
+def list_gpus():
+    """The GPUs TensorFlow sees, with memory growth switched on so that a GPU can be shared."""
+    gpus = tf.config.list_physical_devices("GPU")
+    for gpu in gpus:
+        try:
+            tf.config.experimental.set_memory_growth(gpu, True)
+        except RuntimeError as error:  # TensorFlow has already taken the GPU's memory.
+            print(f"memory growth not set: {error}", file=sys.stderr)
+    return gpus
+
+
+def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
+    """Trains the model of a recipe and writes a run folder.
+
+    The folder receives recipe.toml (with every default written out), log.csv, backup/,
+    model.keras, result.json, and the pictures curves.png and feature_maps.png if matplotlib is
+    installed.
+
+    Args:
+        recipe: a `tfpn.recipes.Recipe`.
+        folder: the run folder; made if it does not exist.
+        resume: go on after the last finished epoch of the run in `folder`. The recipe must be the
+            run's own. Where there is no run yet, one is started.
+        overwrite: replace the run in `folder`.
+        verbose: as in `keras.Model.fit`.
+
+    Returns:
+        A dict: recipe, test_error, test_accuracy and validation_accuracy (fractions), test_nll
+        (nats per example), parameters, epochs, seconds (all epochs, also those before a resume),
+        seed, run (the folder).
+
+    Raises:
+        RecipeError: the recipe is not usable.
+        RunError: the folder holds a run and neither `resume` nor `overwrite` is given, the recipe
+            of a resumed run has changed, or the data set lacks a validation or test part.
+        TrainingDiverged: the loss became NaN or infinite. The backup of the last good epoch stays.
+
+    Example:
+
+    >>> import tempfile
+    >>> from tfpn.training import load_run
+    >>> recipe = recipes.load("digits")
+    >>> small = ("training.epochs=1", "data.views=1", "model.num_blocks=1", "model.channels=4")
+    >>> for value in small:
+    ...     recipes.override(recipe, value)
+    >>> folder = tempfile.mkdtemp()
+    >>> result = train(recipe, folder, verbose=0)
+    >>> model, recipe = load_run(folder)
+    >>> data = recipes.load_data(recipe)
+    >>> evaluate(model, data.test)["accuracy"] == result["test_accuracy"]
+    True
+    """
+    folder = Path(folder)
+    recipe = recipes.resolve(recipe)
+    training = recipe.sections["training"]
+    keras.utils.set_random_seed(training["seed"])
+    data = recipes.load_data(recipe)
+    for part in ("validation", "test"):
+        if getattr(data, part) is None:
+            raise RunError(
+                f"the data set has no {part} part; give [data] a {part}_fraction above 0"
+            )
+    model = recipes.build_model(recipe)
+    recipes.check_data(recipe, model, data)
+    batches = _batches(recipe, data.train)
+    open_folder(recipe, folder, resume, overwrite)
+
+    model.adapt(data.train.x)
+    _compile(model, training, len(batches))
+    finished = restore(model, folder / BACKUP)
+    log = folder / LOG
+    if finished:
+        trim_log(log, finished)
+    if finished < training["epochs"]:
+        _fit(model, batches, data.validation, training, folder, finished, verbose)
+    model.save(folder / MODEL)
+    result = _result(recipe, folder, model, data)
+    (folder / RESULT).write_text(json.dumps(result, indent=2) + "\n")
+    _draw(folder, model, data)
+    return result
+
+
+def _batches(recipe, part):
+    training, ranges = recipe.sections["training"], recipe.sections["augmentation"]
+    try:
+        return ShuffledBatches(part.x, part.y, training["batch_size"], training["seed"], **ranges)
+    except ValueError as error:
+        raise recipes.RecipeError(f"[augmentation] {error}") from error
+
+
+def _compile(model, training, steps):
+    rate = training["learning_rate"]
+    if training["schedule"] == "cosine":
+        rate = keras.optimizers.schedules.CosineDecay(rate, training["epochs"] * steps)
+    model.compile(
+        optimizer=keras.optimizers.Adam(rate),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+
+
+def _fit(model, batches, validation, training, folder, finished, verbose):
+    callbacks = [
+        keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: batches.set_epoch(epoch)),
+        EpochSeconds(),
+        StopOnNaN(),
+        # The log before the backup: a row too many can be dropped when resuming.
+        keras.callbacks.CSVLogger(folder / LOG, append=finished > 0),
+        Backup(folder / BACKUP),
+    ]
+    try:
+        model.fit(
+            batches,
+            shuffle=False,  # The batches come in their epoch's order already.
+            epochs=training["epochs"],
+            initial_epoch=finished,
+            validation_data=(validation.x, validation.y),
+            validation_batch_size=training["batch_size"],
+            callbacks=callbacks,
+            verbose=verbose,
+        )
+    except tf.errors.InvalidArgumentError as error:
+        reason = layer_message(error)
+        if reason is None or "not finite" not in reason:
+            raise
+        raise TrainingDiverged(
+            f"{reason}; lower training.learning_rate or check the data"
+        ) from error
+
+
+def _result(recipe, folder, model, data):
+    training = recipe.sections["training"]
+    test = evaluate(model, data.test, batch_size=training["batch_size"])
+    validation = evaluate(model, data.validation, batch_size=training["batch_size"])
+    return {
+        "recipe": recipe.name,
+        "test_error": test["error"],
+        "test_accuracy": test["accuracy"],
+        "test_nll": test["nll"],
+        "validation_accuracy": validation["accuracy"],
+        "parameters": model.count_params(),
+        "epochs": training["epochs"],
+        "seconds": round(sum(read_log(folder / LOG)["seconds"]), 1),
+        "seed": training["seed"],
+        "run": str(folder),
+    }
+
+
+def _draw(folder, model, data):
+    if importlib.util.find_spec("matplotlib") is None:
+        print("no pictures: install 'tfpn[plots]' for matplotlib", file=sys.stderr)
+        return
+    from tfpn import figures
+
+    figures.save(figures.learning_curves(read_log(folder / LOG)), folder / CURVES)
+    examples = {key: array[:4] for key, array in data.test.x.items()}
+    if examples["points"].shape[-1] <= 2:
+        figures.save(figures.feature_maps(model, examples), folder / FEATURE_MAPS)
