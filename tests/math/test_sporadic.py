@@ -6,7 +6,7 @@ import slow_gp
 import tensorflow as tf
 
 import tfpn
-from tfpn.math import convolve, convolve_mean, integrate, sporadic
+from tfpn.math import blocks, convolve, convolve_mean, integrate
 from tfpn.math.conditioning import prepare
 from tfpn.math.kernels import operator_kernels, rbf_kernel
 from tfpn.math.posterior import floored_variance
@@ -108,7 +108,7 @@ def test_blocks_equal_all_at_once(pairs, trains, monkeypatch):
     given = example(d=2)
     options = {"noise": "channel", "marginal_likelihood_trains": trains}
     expected = gradients(all_at_once, given, **options)
-    monkeypatch.setattr(sporadic, "BLOCK_BYTES", block_bytes(pairs))
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", block_bytes(pairs))
     found = gradients(convolve, given, **options)
     # The same sums in another order: rounding times the condition number.
     assert_all_close(found, expected, rtol=1e-11, atol=1e-12)
@@ -128,7 +128,7 @@ def test_blocks_equal_one_block_in_float32(mode, monkeypatch):
         return results, tape.gradient(total, tensors)
 
     expected = step(*map(tf.constant, given.values()))
-    monkeypatch.setattr(sporadic, "BLOCK_BYTES", block_bytes(5, "float32"))
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", block_bytes(5, "float32"))
     signature = [
         tf.TensorSpec([None, None, v.shape[-1]] if k in keys[:4] else v.shape, v.dtype)
         for k, v in given.items()
@@ -156,7 +156,7 @@ def test_means_and_pooling_in_blocks(function, box, monkeypatch):
             if key not in ("query", "weights", "drift", "diffusion")
         }
     expected = gradients(function, given, **options)
-    monkeypatch.setattr(sporadic, "BLOCK_BYTES", 5 * POINTS * POINTS * 8)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 5 * POINTS * POINTS * 8)
     found = gradients(function, given, **options)
     assert_all_close(found, expected, rtol=1e-11, atol=1e-12)
 
@@ -170,7 +170,7 @@ def test_against_loops():
 def test_largest_array_stays_within_the_bound(monkeypatch):
     """No array in either pass is larger than a block's, or than inputs and results."""
     given = {k: tf.constant(v) for k, v in example().items()}
-    monkeypatch.setattr(sporadic, "BLOCK_BYTES", block_bytes(2))
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", block_bytes(2))
     sizes = []
 
     def step(**given):

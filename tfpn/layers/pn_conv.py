@@ -17,6 +17,7 @@ from tfpn.math.joint import convolve_joint, marginal_variance, observed_pairs
 from tfpn.math.low_rank import convolve_low_rank
 from tfpn.math.missing import missing_mask, penalty
 from tfpn.math.process import convolve_process
+from tfpn.math.stochastic import ESTIMATORS, PROBES
 from tfpn.spacing import lattice, point_spacing
 
 UNCERTAINTY = ("diagonal", "none", "low_rank", "joint")
@@ -62,6 +63,13 @@ class PNConv(GPPosteriorLayer):
             (`tfpn.math.convolve_joint`, for small networks); both need noise="shared".
         rank: number of factors of "low_rank" that the first convolution finds; later ones take
             their input's.
+        variance_estimator: "exact", or "stochastic" for the estimate of the paper's appendix by
+            ``num_probes`` random probes, cut off at 0, which makes it slightly too large. Every
+            training step draws new probes; inference uses the same ones each time, which depend on
+            an example's place in the batch. For uncertainty="diagonal".
+        num_probes: number of probes.
+        probes: "rademacher" or "gaussian" (the paper's, with a larger error).
+        seed: of the probes; an integer, or None for a random one.
         use_bias: adds a learnable constant to each output channel.
         kernel_initializer: for W, [K, c_in, filters]. By default normal with the variance
             ``kept^(-2/3) / (K c_in)``, where kept is the fraction of the prior variance that the
@@ -108,6 +116,10 @@ class PNConv(GPPosteriorLayer):
         noise="shared",
         uncertainty="diagonal",
         rank=8,
+        variance_estimator="exact",
+        num_probes=20,
+        probes="rademacher",
+        seed=None,
         use_bias=True,
         kernel_initializer=None,
         bias_initializer="zeros",
@@ -136,6 +148,17 @@ class PNConv(GPPosteriorLayer):
                 f"uncertainty={self.uncertainty!r} needs noise='shared', found {self.noise!r}: "
                 "with channels seen at different points use uncertainty='diagonal'."
             )
+        self.variance_estimator = check_choice("variance_estimator", variance_estimator, ESTIMATORS)
+        self.num_probes = check_count("num_probes", num_probes)
+        self.probes = check_choice("probes", probes, PROBES)
+        self.seed = seed
+        if self.variance_estimator == "stochastic":
+            if self.uncertainty in _INPUT:
+                raise ValueError(
+                    "variance_estimator='stochastic' needs uncertainty='diagonal', found "
+                    f"{self.uncertainty!r}."
+                )
+            self.seed_generator = keras.random.SeedGenerator(seed)
         self.use_bias = bool(use_bias)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
@@ -251,7 +274,10 @@ class PNConv(GPPosteriorLayer):
                 mean, nll = convolve_mean(*given, query, **parameters)
                 new_variance = tf.zeros_like(mean)
             elif self.uncertainty == "diagonal":
-                mean, new_variance, nll = convolve(*given, query, **parameters)
+                estimator = self._estimator(training)
+                mean, new_variance, nll = convolve(*given, query, **parameters, **estimator)
+                if estimator:
+                    new_variance = tf.nn.relu(new_variance)
             elif self.uncertainty == "low_rank":
                 parameters.pop("noise")  # shared
                 mean, new_variance, factors, nll = convolve_low_rank(
@@ -276,6 +302,18 @@ class PNConv(GPPosteriorLayer):
             "drift": self._cast(self.drift),
             "diffusion": tf.matmul(factor, factor, transpose_b=True),
             "bias": None if self.bias is None else self._cast(self.bias),
+        }
+
+    def _estimator(self, training):
+        """Keyword arguments that `convolve` takes for the stochastic variance."""
+        if self.variance_estimator == "exact":
+            return {}
+        fixed = [0, self.seed or 0]
+        return {
+            "variance_estimator": self.variance_estimator,
+            "num_probes": self.num_probes,
+            "probes": self.probes,
+            "seed": tf.cast(self.seed_generator.next() if training else fixed, tf.int32),
         }
 
     def process(self, observations, query):
@@ -329,6 +367,10 @@ class PNConv(GPPosteriorLayer):
             "spacing": self.spacing,
             "uncertainty": self.uncertainty,
             "rank": self.rank,
+            "variance_estimator": self.variance_estimator,
+            "num_probes": self.num_probes,
+            "probes": self.probes,
+            "seed": self.seed,
             "use_bias": self.use_bias,
             "kernel_initializer": self.kernel_initializer
             and keras.initializers.serialize(self.kernel_initializer),

@@ -78,7 +78,7 @@ class Conditioning:
         if self.shared:
             return self.posterior_mean(cross), self.negative_log_marginal_likelihood(trains)
         weights, nll = self.solve(self.values, trains)
-        return _response(cross, tf.linalg.matrix_transpose(weights[..., 0])), nll
+        return response(cross, tf.linalg.matrix_transpose(weights[..., 0])), nll
 
     def solve(self, columns, trains):
         """With channel noise, ``(K + S_b)^-1 columns_b`` [B, c, N, q] and the likelihood."""
@@ -129,7 +129,7 @@ def _check_trains(trains):
         raise ValueError(f"marginal_likelihood_trains must be one of {TRAINS}, found {trains!r}.")
 
 
-def _response(cross, weights):
+def response(cross, weights):
     """``sum_n cross[m, k, n] weights[n, b]``, [B, M, K, N] and [B, N, c] -> [B, M, K, c]."""
     shape = tf.shape(cross)
     flat = tf.matmul(tf.reshape(cross, [shape[0], shape[1] * shape[2], shape[3]]), weights)

@@ -6,6 +6,7 @@ from tfpn.math.channels import mix_channels
 from tfpn.math.checks import require_rank
 from tfpn.math.conditioning import prepare
 from tfpn.math.kernels import operator_kernels, operator_prior_covariance
+from tfpn.math.stochastic import ESTIMATORS, PROBES, estimate_condition
 
 
 def convolve(
@@ -23,6 +24,10 @@ def convolve(
     observation_noise=0.0,
     bias=None,
     marginal_likelihood_trains="all",
+    variance_estimator="exact",
+    num_probes=20,
+    probes="rademacher",
+    seed=None,
 ):
     """Flow of K drift-diffusions of a GP posterior, channels mixed: exact mean and variance.
 
@@ -51,13 +56,20 @@ def convolve(
         bias: added to the mean, [c_out], or None.
         marginal_likelihood_trains: "all" differentiates the marginal likelihood with respect to
             everything; "kernel" takes points, values and variance as constants in it.
+        variance_estimator: "exact", or "stochastic" for the unbiased estimate of the paper's
+            appendix on PhysioNet 2012, which applies the posterior covariance of all outputs to
+            random probes and never forms it. It is noisy and may be negative. The exact variance
+            also takes less time, but for very many input channels; see the benchmarks.
+        num_probes: P, number of probes of "stochastic"; its error falls as P^(-1/2).
+        probes: "rademacher" (+1 or -1) or "gaussian" (the paper's, with a larger error).
+        seed: of the probes, an integer or an integer tensor [2]; needed with "stochastic".
 
     Returns:
         mean [B, M, c_out], variance [B, M, c_out] and the negative log marginal likelihood of
         each input channel [B, c_in] (0 for a channel without any observation).
 
     Raises:
-        ValueError: for shapes that do not agree or an unknown option.
+        ValueError: for shapes that do not agree, an unknown option or a missing seed.
         TypeError: for half precision.
         tf.errors.InvalidArgumentError: with noise="shared", if a point is observed in some
             channels only (not checked inside XLA-compiled functions).
@@ -74,13 +86,20 @@ def convolve(
     >>> bool(abs(mean[0, 0, 0] - 1) < 0.01)  # (A f)(0) = f(0.25)
     True
     """
+    _check_estimator(variance_estimator, num_probes, probes, seed)
     gp = prepare(
         points, values, variance, signal_std=signal_std, length_scale=length_scale, noise=noise,
         observation_noise=observation_noise,
     )  # fmt: skip
     weights, operators = _operators(gp, query, weights, drift, diffusion)
-    response, explained, nll = gp.condition(operators.cross(), marginal_likelihood_trains)
-    new_variance = _mixed_variance(operators.prior(), explained, weights, gp.shared)
+    trains = marginal_likelihood_trains
+    if variance_estimator == "stochastic":
+        response, new_variance, nll = estimate_condition(
+            gp, operators, weights, trains, num_probes=num_probes, probes=probes, seed=seed
+        )
+    else:
+        response, explained, nll = gp.condition(operators.cross(), trains)
+        new_variance = _mixed_variance(operators.prior(), explained, weights, gp.shared)
     return _mix(response, weights, bias), new_variance, nll
 
 
@@ -133,8 +152,8 @@ class _Operators:
 
     def __init__(self, gp, query, drift, diffusion):
         self._gp = gp
-        self._query = query
-        self._flow = {
+        self.query = query
+        self.flow = {
             "signal_std": gp.signal_std,
             "length_scale": gp.length_scale,
             "drift": drift,
@@ -143,11 +162,28 @@ class _Operators:
 
     def cross(self):
         """k_i(x_m, x_n), [B, M, K, N]."""
-        return operator_kernels(self._query, self._gp.points, **self._flow)
+        return operator_kernels(self.query, self._gp.points, **self.flow)
 
     def prior(self):
         """k_ij(x, x), [K, K]."""
-        return operator_prior_covariance(**self._flow)
+        return operator_prior_covariance(**self.flow)
+
+
+def _check_estimator(variance_estimator, num_probes, probes, seed):
+    for name, found, allowed in (
+        ("variance_estimator", variance_estimator, ESTIMATORS),
+        ("probes", probes, PROBES),
+    ):
+        if found not in allowed:
+            raise ValueError(f"{name} must be one of {allowed}, found {found!r}.")
+    if variance_estimator == "stochastic":
+        if seed is None:
+            raise ValueError(
+                "variance_estimator='stochastic' needs a seed, an integer or an integer tensor "
+                "[2]: found None."
+            )
+        if not (isinstance(num_probes, int) and num_probes >= 1):
+            raise ValueError(f"num_probes must be a positive whole number, found {num_probes!r}.")
 
 
 def _operators(gp, query, weights, drift, diffusion):

@@ -42,6 +42,10 @@ class PNCNN(keras.Model):
             keep errors at different points and channels together, by ``rank`` factors beside
             independent remainders or by the whole covariance, which is for small networks.
         rank: number of factors of "low_rank".
+        variance_estimator: how the first block, which alone may see channels at different points,
+            finds its variance: "exact", or "stochastic" as in the paper's PhysioNet experiment, by
+            ``num_probes`` random probes (see `PNConv`). The other blocks are always exact.
+        num_probes: number of probes of "stochastic".
         normalization: puts `GPNormalization` after each block (the paper has none).
         spacing: typical distance between neighbouring points, in units of the points, until
             `adapt` measures it.
@@ -95,6 +99,8 @@ class PNCNN(keras.Model):
         in_channels=1,
         uncertainty="diagonal",
         rank=8,
+        variance_estimator="exact",
+        num_probes=20,
         normalization=True,
         spacing=0.1,
         input_noise="shared",
@@ -143,6 +149,8 @@ class PNCNN(keras.Model):
                 noise=input_noise if first else "shared",
                 uncertainty=uncertainty,
                 rank=rank,
+                variance_estimator=variance_estimator if first else "exact",
+                num_probes=num_probes,
                 dtype=dtype,
                 name=f"conv_{block}",
                 **likelihood,
