@@ -1,0 +1,532 @@
+"""Are the features' predicted standard deviations right? Monte Carlo truth for small networks.
+
+Functions are sampled from a Gaussian process and observed with noise at random points of the unit
+interval or square. A network of random weights, blocks of [PNConv -> ProbReLU -> ChannelMix],
+predicts the features at those points with their variances; the residuals are taken against the
+exact features of the sampled function (`calibration_truth`). Calibrated residuals have a standard
+deviation of 1 in units of the predicted one, and 95 % of them lie within 1.96 of it.
+
+    python benchmarks/calibration.py                      # modes over points, one dimension
+    python benchmarks/calibration.py --dim 2
+    python benchmarks/calibration.py --variants           # what might bring later layers down to 1
+    python benchmarks/calibration.py --quick              # a smoke test
+
+Writes `NAME.csv`, with the rows of a configuration as soon as they are known (those that are there
+already are not computed again), and the Q-Q figure `NAME.png`, into the output folder.
+"""
+
+import argparse
+import csv
+import dataclasses
+import pathlib
+import time
+
+import numpy as np
+from calibration_truth import (
+    Block,
+    exact_features,
+    margin_of,
+    posterior_functions,
+    sample_functions,
+    values_at,
+)
+
+LEVELS = (
+    *(0.001, 0.005, 0.01),
+    *np.round(np.arange(0.025, 0.976, 0.025), 3),
+    *(0.99, 0.995, 0.999),
+)
+FIELDS = (
+    *("dtype", "dim", "points", "variant", "layer", "networks", "functions", "spread"),
+    *("standard_error", "residual_mean", "coverage", "rms_error", "predicted_std", "seconds"),
+    *(f"q{level:g}" for level in LEVELS),
+)
+# In the covariance of joint mode, entries computed at a time.
+_ENTRIES = 2**21
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """How the uncertainty is carried, and what is changed in the later layers.
+
+    Attributes:
+        mode: "none", "diagonal", "low_rank", "joint" or "sampled", the mean and variance of the
+            exact features of functions sampled from the first layer's posterior.
+        rank: factors of "low_rank" that the first layer finds.
+        drawn: factors that each later layer finds in its own posterior covariance and adds.
+        length: factor of the later layers' length scale, or "fit" for the length scale and signal
+            standard deviation of largest marginal likelihood.
+        nugget: variance of independent errors that the later layers' priors have besides, in units
+            of the mean square of their input; with "fit" it is fitted too.
+        centred: subtracts each channel's mean from the later layers' input, and adds its flow.
+    """
+
+    mode: str
+    rank: int = 8
+    drawn: int = 0
+    length: float | str = 1.0
+    nugget: float | str = 0.0
+    centred: bool = False
+
+    @property
+    def name(self):
+        name = f"{self.mode} {self.rank}" if self.mode == "low_rank" else self.mode
+        name += f" +{self.drawn} drawn" if self.drawn else ""
+        name += f", length {self.length}" if self.length != 1.0 else ""
+        name += f", nugget {self.nugget}" if self.nugget else ""
+        return name + (", centred" if self.centred else "")
+
+
+MODES = (
+    Variant("none"),
+    Variant("diagonal"),
+    *(Variant("low_rank", rank) for rank in (4, 8, 16)),
+    Variant("joint"),
+    Variant("sampled"),
+)
+VARIANTS = (
+    *(Variant("low_rank", 16, drawn=drawn) for drawn in (8, 16, 32)),
+    *(Variant("joint", length=length) for length in (0.5, 0.7, 1.4, "fit")),
+    *(Variant("low_rank", 16, length=length) for length in (0.5, 0.7, 1.4, "fit")),
+    *(Variant("joint", nugget=nugget) for nugget in (1e-4, 1e-3, 1e-2)),
+    *(Variant("low_rank", 16, nugget=nugget) for nugget in (1e-4, 1e-3, 1e-2)),
+    Variant("joint", centred=True),
+    Variant("joint", length="fit", centred=True),
+    Variant("joint", length="fit", nugget="fit", centred=True),
+    Variant("low_rank", 16, length="fit", nugget="fit", centred=True),
+    Variant("low_rank", 16, drawn=32, length="fit", nugget="fit", centred=True),
+    Variant("diagonal", length="fit", nugget="fit", centred=True),
+)
+
+
+class Network:
+    """Random weights at the library's initial scales, and the same in every mode."""
+
+    def __init__(self, seed, *, dim, channels, blocks, basis, spacing, dtype):
+        self.options = {"num_basis": basis, "spacing": spacing, "dtype": dtype}
+        self.channels = channels
+        self.dim = dim
+        self.layers = self._build(seed, blocks, "none")
+        self.blocks = [Block.of(convolution, mix) for convolution, mix in self.layers]
+
+    def _build(self, seed, blocks, uncertainty, **more):
+        import keras
+        import tensorflow as tf
+
+        import tfpn
+
+        keras.utils.set_random_seed(seed)
+        layers, in_channels = [], 1
+        for _ in range(blocks):
+            convolution = tfpn.layers.PNConv(
+                self.channels, uncertainty=uncertainty, **more, **self.options
+            )
+            mix = tfpn.layers.ChannelMix(self.channels, dtype=self.options["dtype"])
+            keys = (("points", self.dim), ("values", in_channels), ("variance", in_channels))
+            convolution.build({key: tf.TensorShape([None, None, size]) for key, size in keys})
+            keys = (("points", self.dim), ("values", self.channels), ("variance", self.channels))
+            mix.build({key: tf.TensorShape([None, None, size]) for key, size in keys})
+            layers.append((convolution, mix))
+            in_channels = self.channels
+        return layers
+
+    def in_mode(self, variant):
+        """Pairs of layers with these weights in the variant's mode."""
+        layers = self._build(0, len(self.layers), variant.mode, rank=variant.rank)
+        for new, old in zip(layers, self.layers, strict=True):
+            for layer, source in zip(new, old, strict=True):
+                layer.set_weights(source.get_weights())
+        return layers
+
+
+def predict(network, variant, x):
+    """Means and variances after each block, a list of pairs [F, N, c].
+
+    Args:
+        network: `Network`.
+        variant: `Variant` of any mode but "sampled".
+        x: the observations dict.
+    """
+    x = {key: np.asarray(value, network.options["dtype"]) for key, value in x.items()}
+    batch = len(x["points"])
+    if variant.mode == "joint":
+        batch = max(1, _ENTRIES // (x["points"].shape[1] * network.channels) ** 2)
+    parts = [{k: v[i : i + batch] for k, v in x.items()} for i in range(0, len(x["points"]), batch)]
+    maps = []
+    for index, (convolution, mix) in enumerate(network.in_mode(variant)):
+        prior = Prior.of(convolution, parts, variant) if index else None
+        parts = [_block(convolution, mix, part, variant, prior) for part in parts]
+        maps.append(
+            tuple(np.concatenate([part[key] for part in parts]) for key in ("values", "variance"))
+        )
+    return maps
+
+
+def _block(convolution, mix, x, variant, prior):
+    from tfpn.layers import ProbReLU
+
+    y = convolution(x) if prior is None else later_convolution(convolution, x, variant, prior)
+    return mix(ProbReLU(dtype=mix.dtype_policy.name)(y))
+
+
+@dataclasses.dataclass(frozen=True)
+class Prior:
+    """What a later layer takes its input for: besides the RBF kernel, mean and nugget."""
+
+    mean: np.ndarray
+    nugget: float
+
+    @classmethod
+    def of(cls, convolution, parts, variant):
+        """As the variant says, from the layer's input; sets the layer's kernel too."""
+        values, variance = (
+            np.concatenate([np.asarray(part[key]) for part in parts])
+            for key in ("values", "variance")
+        )
+        mean = values.mean(axis=(0, 1), dtype=np.float64) * variant.centred
+        nugget = variant.nugget
+        if variant.length == "fit":
+            points = np.concatenate([np.asarray(part["points"]) for part in parts])
+            fitted = fit_prior(points, values - mean, variance, nugget, convolution)
+            convolution.log_length_scale.assign(fitted[0])
+            convolution.log_signal_std.assign(fitted[1])
+            nugget = np.exp(2 * fitted[2]) if variant.nugget else 0.0
+        else:
+            convolution.log_length_scale.assign_add(np.log(variant.length))
+            nugget *= np.mean(np.square(values))
+        return cls(mean, nugget)
+
+
+def fit_prior(points, values, variance, nugget, convolution, examples=16):
+    """Logs of length scale, signal and nugget's standard deviation of largest likelihood.
+
+    Training's L_GP does the same through gradients: noise shared by the channels.
+    """
+    import scipy.optimize
+    import scipy.spatial
+
+    points, values, variance = points[:examples], values[:examples], variance[:examples]
+    squared = np.stack([scipy.spatial.distance.cdist(p, p, "sqeuclidean") for p in points])
+    noise = variance.mean(axis=-1)
+
+    def loss(logs):
+        kernel = np.exp(2 * logs[1] - squared / (2 * np.exp(2 * logs[0])))
+        added = np.exp(2 * logs[2]) if nugget else 0.0
+        diagonal = np.maximum(noise + added, 1e-9 * np.exp(2 * logs[1]))
+        factor = np.linalg.cholesky(kernel + diagonal[..., None] * np.eye(noise.shape[1]))
+        log_det = np.log(np.diagonal(factor, axis1=-2, axis2=-1)).sum()
+        return 0.5 * np.square(np.linalg.solve(factor, values)).sum() + values.shape[-1] * log_det
+
+    start = [float(convolution.log_length_scale), 0.0, np.log(0.05)]
+    found = scipy.optimize.minimize(
+        loss, start, method="Nelder-Mead", options={"xatol": 0.02, "fatol": 1.0, "maxiter": 150}
+    )
+    return found.x
+
+
+def later_convolution(convolution, x, variant, prior):
+    """A convolution after the first, with the variant's changes; one of `Network.in_mode`."""
+    import tensorflow as tf
+
+    x = dict(x, values=x["values"] - prior.mean)
+    if variant.mode != "joint":
+        x["variance"] = x["variance"] + prior.nugget  # what the factors leave grows
+        y = convolution(x)
+    else:
+        y = _joint_with_nugget(convolution, x, prior.nugget) if prior.nugget else convolution(x)
+    if variant.drawn:
+        y["factors"] = tf.concat([y["factors"], _drawn(convolution, x, variant.drawn)], axis=-1)
+    mean = tf.constant(
+        prior.mean, y["values"].dtype
+    )  # a constant is what every flow leaves as it is
+    y["values"] += tf.tensordot(mean, tf.reduce_sum(convolution.kernel, 0), 1)
+    return y
+
+
+def _drawn(convolution, x, count):
+    """Leading factors of the layer's own posterior covariance, part of the remainder so far."""
+    from tfpn.math.low_rank import (
+        convolve_low_rank,
+        factors_first,
+        factors_last,
+        remainder_variance,
+    )
+
+    parameters = convolution._parameters()
+    parameters.pop("noise")
+    remainder = remainder_variance(x["variance"], factors_first(x["factors"]))
+    given = x["points"], x["values"], remainder, None, x["points"]
+    return factors_last(convolve_low_rank(*given, rank=count, **parameters)[2])
+
+
+def _joint_with_nugget(convolution, x, nugget):
+    """The joint convolution of values that are a GP plus independent errors of known variance."""
+    import tensorflow as tf
+
+    from tfpn.math.conditioning import prepare
+    from tfpn.math.convolution import _mix, _operators
+    from tfpn.math.joint import congruence, functional_covariance, marginal_variance, values_map
+
+    parameters = convolution._parameters()
+    prior = {key: parameters[key] for key in ("signal_std", "length_scale", "noise")}
+    flow = {key: parameters[key] for key in ("drift", "diffusion")}
+    points = tf.constant(x["points"])
+    exact = tf.zeros_like(x["values"])
+    gp = prepare(points, x["values"], exact, observation_noise=nugget, **prior)
+    weights, operators = _operators(gp, points, parameters["weights"], **flow)
+    cross = operators.cross()
+    function = functional_covariance(gp, cross, points, **flow)
+    gram = tf.einsum("iba,jbc->iajc", weights, weights)
+    covariance = tf.einsum("bminj,iajc->bmanc", function, gram)
+    covariance += congruence(values_map(gp, cross, weights), x["covariance"])
+    mean = _mix(gp.posterior_mean(cross), weights, parameters["bias"])
+    variance = marginal_variance(covariance)
+    return {"points": points, "values": mean, "variance": variance, "covariance": covariance}
+
+
+def sampled_prediction(rng, network, functions, x, noise, step, count):
+    """Means and variances of the exact features under the first layer's posterior.
+
+    By ``count`` samples; the variances include the means' own error.
+    """
+    maps = []
+    for index, (points, observed) in enumerate(zip(x["points"], x["values"], strict=True)):
+        one = dataclasses.replace(functions, values=functions.values[index : index + 1])
+        samples = posterior_functions(rng, one, points[None], observed[None], noise, count)
+        points = np.repeat(points[None], count, axis=0)
+        features = exact_features(network.blocks, samples, points, step)
+        maps.append([(f.mean(axis=0), f.var(axis=0, ddof=1) * (1 + 1 / count)) for f in features])
+    return [
+        tuple(np.stack(part) for part in zip(*(one[layer] for one in maps), strict=True))
+        for layer in range(len(network.blocks))
+    ]
+
+
+@dataclasses.dataclass
+class Sample:
+    """One network's functions: their observations and exact features."""
+
+    network: Network
+    functions: object
+    x: dict
+    truth: list
+
+
+def draw_sample(options, points, seed):
+    """A network and functions of the given seed, observed at ``points`` points each."""
+    rng = np.random.default_rng([seed, points, options.dim])
+    where = rng.uniform(size=(options.functions, points, options.dim))
+    network = Network(
+        seed, dim=options.dim, channels=options.channels, blocks=options.blocks,
+        basis=options.basis, spacing=options.spacing, dtype=options.dtype,
+    )  # fmt: skip
+    functions = sample_functions(
+        rng, options.functions, options.dim, options.length, margin_of(network.blocks)
+    )
+    values = values_at(functions, where)
+    noisy = values + options.noise * rng.standard_normal(values.shape)
+    x = {"points": where, "values": noisy, "variance": np.full(values.shape, options.noise**2)}
+    truth = exact_features(network.blocks, functions, where, options.step)
+    return Sample(network, functions, x, truth)
+
+
+def residuals(options, variant, sample, seed):
+    """Errors of the means and predicted standard deviations by layer, pairs [F, N, c]."""
+    if variant.mode == "sampled":
+        rng = np.random.default_rng([seed, 1])
+        maps = sampled_prediction(
+            *(rng, sample.network, sample.functions, sample.x),
+            *(options.noise, options.step, options.samples),
+        )
+    else:
+        maps = predict(sample.network, variant, sample.x)
+    return [
+        (truth - np.asarray(mean), np.sqrt(np.asarray(variance)))
+        for truth, (mean, variance) in zip(sample.truth, maps, strict=True)
+    ]
+
+
+def summary(errors, deviations):
+    """Statistics of residuals [networks, F, N, c] in units of the predicted deviation.
+
+    The standard error takes what the networks have in common for granted if there is but one, and
+    has them as independent draws otherwise.
+    """
+    row = {"rms_error": np.sqrt(np.mean(errors**2))}
+    if not np.all(deviations):
+        return row
+    z = errors / deviations
+    axes = (2, 3) if len(z) == 1 else (1, 2, 3)
+    groups = np.mean(z**2, axis=axes).ravel()
+    spread = np.std(groups, ddof=1) / np.sqrt(len(groups)) if len(groups) > 1 else np.nan
+    return {
+        **row,
+        "spread": np.sqrt(np.mean(z**2)),
+        "standard_error": spread / (2 * np.sqrt(np.mean(groups))),
+        "residual_mean": np.mean(z),
+        "coverage": np.mean(np.abs(z) < 1.959964),
+        "predicted_std": np.sqrt(np.mean(deviations**2)),
+        **{f"q{p:g}": q for p, q in zip(LEVELS, np.quantile(z, LEVELS), strict=True)},
+    }
+
+
+def measure(options, variant, points):
+    """Rows of the CSV for one variant and number of points, one a layer."""
+    start = time.perf_counter()
+    layers = [[] for _ in range(options.blocks)]
+    for seed in range(options.networks):
+        sample = draw_sample(options, points, seed)
+        for layer, pair in zip(layers, residuals(options, variant, sample, seed), strict=True):
+            layer.append(pair)
+    seconds = time.perf_counter() - start
+    for index, pairs in enumerate(layers, start=1):
+        row = summary(*(np.stack(part) for part in zip(*pairs, strict=True)))
+        yield {
+            **{
+                "dtype": options.dtype,
+                "dim": options.dim,
+                "points": points,
+                "variant": variant.name,
+                "layer": index,
+            },
+            **{"networks": options.networks, "functions": options.functions},
+            **{key: float(f"{value:.4g}") for key, value in row.items()},
+            "seconds": round(seconds, 1),
+        }
+
+
+def read(path):
+    """Rows of the CSV, none if there is no file."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def append(path, rows, fields):
+    """Adds rows to the CSV."""
+    new = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, fields)
+        if new:
+            writer.writeheader()
+        writer.writerows(rows)
+
+
+def table(rows):
+    """Markdown: a line for each variant and number of points; residual std and coverage."""
+    layers = sorted({row["layer"] for row in rows})
+    heads = ["points", "", *(f"layer {layer}" for layer in layers)]
+    heads += [f"rms error {layer}" for layer in layers]
+    lines = [heads, ["---"] * len(heads)]
+    groups = {}
+    for row in rows:
+        groups.setdefault((row["points"], row["variant"]), {})[row["layer"]] = row
+    for (points, variant), by_layer in groups.items():
+        cells = [_cell(by_layer[layer]) for layer in layers]
+        errors = [f"{float(by_layer[layer]['rms_error']):.3f}" for layer in layers]
+        lines.append([points, variant, *cells, *errors])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(row):
+    if not row["spread"]:
+        return ""
+    std, error, coverage = (float(row[key]) for key in ("spread", "standard_error", "coverage"))
+    return f"{std:.2f} ± {error:.2f}, {100 * coverage:.0f} %"
+
+
+def draw(rows, path):
+    """Q-Q figure: quantiles of the residuals over the normal's, a panel for each variant."""
+    import scipy.stats
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    rows = [row for row in rows if row["spread"]]
+    variants = list(dict.fromkeys(row["variant"] for row in rows))
+    across = min(len(variants), 6)
+    down = -(-len(variants) // across)
+    figure = Figure(figsize=(2.4 * across, 2.6 * down), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
+    normal = scipy.stats.norm.ppf(LEVELS)
+    for axis, variant in zip(panels, variants, strict=False):
+        for row in (row for row in rows if row["variant"] == variant):
+            quantiles = [float(row[f"q{level:g}"]) for level in LEVELS]
+            axis.plot(normal, quantiles, ".-", markersize=3, label=f"layer {row['layer']}")
+        axis.plot([-3.5, 3.5], [-3.5, 3.5], "k", linewidth=0.8)
+        axis.set(title=variant, xlim=(-3.5, 3.5), ylim=(-7, 7), xlabel="normal quantile")
+        axis.title.set_fontsize("small")
+        axis.grid(alpha=0.3)
+    panels[0].set_ylabel("quantile of residual / predicted std")
+    panels[0].legend(fontsize="small")
+    figure.savefig(path, dpi=120)
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--output", type=pathlib.Path, default="runs/calibration")
+    parser.add_argument("--name", help="of the files; modes-1d, variants-2d and so on if not given")
+    parser.add_argument("--dim", type=int, choices=(1, 2), default=1)
+    parser.add_argument("--points", type=int, nargs="+", help="10 20 40 80, or 40 for variants")
+    parser.add_argument("--variants", action="store_true", help="changes of the later layers")
+    parser.add_argument("--only", help="run only variants whose name contains this")
+    parser.add_argument("--networks", type=int, default=8, help="random networks")
+    parser.add_argument("--functions", type=int, default=16, help="functions for each network")
+    parser.add_argument("--samples", type=int, default=64, help="of each function's posterior")
+    parser.add_argument("--channels", type=int, default=16)
+    parser.add_argument("--blocks", type=int, default=3)
+    parser.add_argument(
+        "--noise", type=float, default=0.1, help="standard deviation, signal's is 1"
+    )
+    parser.add_argument("--length", type=float, help="functions' length scale; the spacing")
+    parser.add_argument(
+        "--spacing", type=float, help="that the network is made for; 0.1 in 1-d, 0.2 in 2-d"
+    )
+    parser.add_argument("--step", type=float, help="lattice step of the exact features")
+    parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="a smoke test of a minute at most")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.networks, options.functions, options.channels, options.samples = 2, 2, 4, 16
+        options.points = options.points or [10]
+    options.basis = 3**options.dim
+    options.spacing = options.spacing or 0.1 * options.dim
+    options.length = options.length or options.spacing
+    options.step = options.step or options.spacing / (16 if options.dim == 1 else 8)
+    options.points = options.points or ([40] if options.variants else [10, 20, 40, 80])
+    kind = "variants" if options.variants else "modes"
+    options.name = options.name or f"{kind}-{options.dim}d" + ("-quick" if options.quick else "")
+    return options
+
+
+def main(arguments=None):
+    """Computes what is missing in the CSV, prints the table and draws."""
+    options = parse(arguments)
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(options.threads)
+    options.output.mkdir(parents=True, exist_ok=True)
+    path = options.output / f"{options.name}.csv"
+    chosen = [
+        v for v in (VARIANTS if options.variants else MODES) if (options.only or "") in v.name
+    ]
+    done = {(row["points"], row["variant"]) for row in read(path)}
+    for points in options.points:
+        for variant in chosen:
+            if (str(points), variant.name) not in done:
+                rows = list(measure(options, variant, points))
+                append(path, rows, FIELDS)
+                print(points, variant.name, [r.get("spread") for r in rows], flush=True)
+    rows = read(path)
+    print(table(rows))
+    shown = str(40 if 40 in options.points else options.points[-1])
+    draw([row for row in rows if row["points"] == shown], path.with_suffix(".png"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""The trained SLIC-75 network against its own features at the highest resolution.
+
+The paper's calibration figure. Test images of MNIST are seen at fewer points: at random pixels, as
+lattices of area averages, and as the superpixels that the network was trained on. The features and
+standard deviations that the network predicts from those, at random points of the image, are
+compared with the features that it computes from all 28 x 28 pixels. "low_rank" is the same trained
+network, with its weights, in that mode: shapes of weights do not depend on the mode.
+
+    python benchmarks/calibration_superpixels.py --data-dir DIR --cache-dir CACHE
+    python benchmarks/calibration_superpixels.py --data-dir DIR --quick
+
+DIR holds mnist.npz; in CACHE the few superpixels needed are kept. Writes `superpixels.csv`, a
+configuration as soon as it is known, and the figures `superpixels.png` (Q-Q plots) and
+`superpixels_std.png` (sizes of residuals and predicted standard deviations over the number of
+points).
+"""
+
+import argparse
+import pathlib
+import time
+
+import numpy as np
+from calibration import LEVELS, append, draw, read, summary, table
+
+FIELDS = (
+    *("points", "input", "variant", "layer", "images", "spread", "standard_error"),
+    *("residual_mean", "coverage", "rms_error", "predicted_std", "median_std", "truth_std"),
+    "seconds",
+    *(f"q{level:g}" for level in LEVELS),
+)
+SIDE = 28
+
+
+def in_mode(model, uncertainty, rank):
+    """The same network with another way to carry uncertainty."""
+    other = type(model).from_config(
+        {**model.get_config(), "uncertainty": uncertainty, "rank": rank}
+    )
+    other.set_weights(model.get_weights())
+    return other
+
+
+def inputs(options):
+    """Pairs of a name and observations of the same test images, that of all pixels last."""
+    import tfpn
+
+    def lattice(side):
+        data = tfpn.datasets.mnist_grid(side, data_dir=options.data_dir, limit=options.images)
+        return data.test.x
+
+    pixels = lattice(SIDE)
+    rng = np.random.default_rng(0)
+    order = rng.permuted(np.tile(np.arange(SIDE**2), (options.images, 1)), axis=1)
+    for count in options.pixels:
+        chosen = np.sort(order[:, :count], axis=1)[..., None]
+        subset = {key: np.take_along_axis(value, chosen, axis=1) for key, value in pixels.items()}
+        yield f"{count} pixels", subset
+    for side in options.lattices:
+        yield f"lattice {side} x {side}", lattice(side)
+    superpixels = tfpn.datasets.superpixel_mnist(
+        options.data_dir, options.cache_dir, limit=options.images, num_workers=1, progress=False
+    )
+    yield "superpixels", superpixels.test.x
+    yield "all pixels", pixels
+
+
+def features(model, x, query):
+    """Means and standard deviations after each block at query points, pairs [B, M, c]."""
+    parts = []
+    for index in range(len(x["points"])):  # one by one, for the memory that 784 points take
+        one = {key: value[index : index + 1] for key, value in x.items()}
+        maps = model.feature_maps(one, query)
+        parts.append([(m["values"].numpy(), np.sqrt(m["variance"].numpy())) for m in maps])
+    return [
+        tuple(np.concatenate(part) for part in zip(*layer, strict=True))
+        for layer in zip(*parts, strict=True)
+    ]
+
+
+def rows_of(options, mode, name, count, seconds, maps, truth):
+    """Rows of the CSV for one input, one a layer."""
+    for layer, ((mean, std), (true, true_std)) in enumerate(zip(maps, truth, strict=True), 1):
+        found = summary((true - mean)[None].astype(np.float64), std[None].astype(np.float64))
+        found |= {"median_std": np.median(std), "truth_std": np.sqrt(np.mean(true_std**2))}
+        yield {
+            **{"points": count, "input": name, "variant": mode, "layer": layer},
+            **{"images": options.images, "seconds": round(seconds, 2)},
+            **{key: float(f"{value:.4g}") for key, value in found.items()},
+        }
+
+
+def measure(options, path):
+    """Computes what is missing in the CSV."""
+    import keras
+
+    import tfpn.models  # noqa: F401 registers the class
+
+    trained = keras.models.load_model(options.model)
+    names = {"diagonal": "diagonal", "low_rank": f"low_rank {options.rank}"}
+    rng = np.random.default_rng(1)
+    query = rng.uniform(options.border, 1 - options.border, size=(1, options.query, 2))
+    *partial, (_, everything) = inputs(options)
+    for mode in options.modes:
+        done = {(row["variant"], row["input"]) for row in read(path)}
+        todo = [pair for pair in partial if (names[mode], pair[0]) not in done]
+        if not todo:
+            continue
+        model = trained if mode == "diagonal" else in_mode(trained, mode, options.rank)
+        truth = features(model, everything, query)
+        for name, x in todo:
+            start = time.perf_counter()
+            maps = features(model, x, query)
+            seconds = (time.perf_counter() - start) / options.images
+            count = round(np.isfinite(x["variance"]).sum() / options.images)
+            rows = list(rows_of(options, names[mode], name, count, seconds, maps, truth))
+            append(path, rows, FIELDS)
+            print(names[mode], name, [row["spread"] for row in rows], flush=True)
+
+
+def draw_sizes(rows, path):
+    """Residuals' and predicted sizes over the number of random pixels, a panel for each mode."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    rows = [row for row in rows if row["input"].endswith("pixels") and row["input"][0].isdigit()]
+    modes = list(dict.fromkeys(row["variant"] for row in rows))
+    figure = Figure(figsize=(3.4 * len(modes), 3.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    for axis, mode in zip(figure.subplots(1, len(modes), squeeze=False)[0], modes, strict=True):
+        for layer in sorted({row["layer"] for row in rows}):
+            chosen = [row for row in rows if (row["variant"], row["layer"]) == (mode, layer)]
+            chosen.sort(key=lambda row: int(row["points"]))
+            counts = [int(row["points"]) for row in chosen]
+            sizes = {k: [float(row[k]) for row in chosen] for k in ("predicted_std", "rms_error")}
+            (line,) = axis.plot(counts, sizes["predicted_std"], "o-", label=f"layer {layer}")
+            axis.plot(counts, sizes["rms_error"], "x:", color=line.get_color())
+        axis.set(title=mode, xlabel="pixels seen", xscale="log", yscale="log")
+        axis.grid(alpha=0.3, which="both")
+        axis.set_ylabel("predicted std (o), rms residual (x)")
+    axis.legend(fontsize="small")
+    figure.savefig(path, dpi=120)
+
+
+def panels(rows):
+    """Rows whose panel in the Q-Q figure is mode and input."""
+    return [{**row, "variant": f"{row['variant']}, {row['input']}"} for row in rows]
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    model = pathlib.Path(__file__).parent.parent / "models" / "superpixel-mnist" / "model.keras"
+    parser.add_argument("--data-dir", required=True, help="folder of mnist.npz")
+    parser.add_argument("--cache-dir", help="folder to keep superpixels in")
+    parser.add_argument("--model", type=pathlib.Path, default=model)
+    parser.add_argument("--output", type=pathlib.Path, default="runs/calibration")
+    parser.add_argument("--name", default="superpixels", help="of the files")
+    parser.add_argument("--modes", nargs="+", choices=("diagonal", "low_rank"))
+    parser.add_argument("--images", type=int, default=20, help="test images, the first ones")
+    parser.add_argument("--pixels", type=int, nargs="*", default=[75, 150, 300])
+    parser.add_argument("--lattices", type=int, nargs="*", default=[9, 14, 20])
+    parser.add_argument("--query", type=int, default=100, help="points where features are compared")
+    parser.add_argument("--border", type=float, default=0.05, help="of the image, left out")
+    parser.add_argument("--rank", type=int, default=8)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="a smoke test of a minute at most")
+    options = parser.parse_args(arguments)
+    options.modes = options.modes or ["diagonal", "low_rank"]
+    if options.quick:
+        options.images, options.pixels, options.lattices, options.query = 2, [75], [9], 20
+        options.name += "-quick"
+    return options
+
+
+def main(arguments=None):
+    """Computes what is missing in the CSV, prints the table and draws."""
+    options = parse(arguments)
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(options.threads)
+    options.output.mkdir(parents=True, exist_ok=True)
+    path = options.output / f"{options.name}.csv"
+    measure(options, path)
+    rows = panels(read(path))
+    print(table(rows))
+    draw(rows, path.with_suffix(".png"))
+    draw_sizes(read(path), path.with_name(f"{options.name}_std.png"))
+
+
+if __name__ == "__main__":
+    main()
