@@ -125,12 +125,12 @@ def test_feature_process(uncertainty, layer):
         process.variance(), np.swapaxes(out["variance"], 1, 2), rtol=1e-5, atol=1e-8
     )
     samples = process.sample(20_000, seed=2).numpy()
-    error = np.abs(samples.mean(0) - process.mean()) / process.stddev()
+    error = np.abs((samples.mean(0) - process.mean()) / process.stddev())
     assert error.max() < 6.0 / np.sqrt(20_000)
     centred = samples - samples.mean(0)
     covariance = np.einsum("sbam,sban->bamn", centred, centred) / 20_000
     scale = np.einsum("bam,ban->bamn", process.stddev(), process.stddev())
-    error = np.abs(covariance - process.covariance()) / scale
+    error = np.abs((covariance - process.covariance()) / scale)
     assert error.max() < 6.0 * np.sqrt(2.0) / np.sqrt(20_000)
 
 
