@@ -11,34 +11,78 @@ with a group of rotations, reflections or other matrices that acts on space and 
 
 from equivariance.characters import count_generators, count_invariants
 from equivariance.decomposition import Decomposition, decompose
+from equivariance.documents import to_document
 from equivariance.exact import to_numpy
 from equivariance.factored import FactoredBasis, PairBlock
+from equivariance.generator_tensors import Generator
 from equivariance.generators import GeneratorSolution, solve_generators, symbol
 from equivariance.groups import O2, SO2, SO3, Cyclic, Dihedral, Group, MatrixGroup
 from equivariance.intertwiners import Intertwiners, solve_intertwiners
+from equivariance.keras_source import keras_source
+from equivariance.notation import NotationError, parse_group, parse_representation
+from equivariance.orbits import DiffusionOrbits, diffusion_orbits
+from equivariance.parameterization import (
+    GeneratorParameterization,
+    MixingParameterization,
+    Parameter,
+)
+from equivariance.proofs import (
+    Claim,
+    Proof,
+    Step,
+    prove_generator_constraints,
+    prove_scalar_diffusions_trivial,
+)
 from equivariance.representations import Representation
+from equivariance.stability import Amplification, amplifies
+from equivariance.verification import Verification, Violation, verify
+from equivariance.writing import latex_basis, latex_system, text_system
 from tfpn._version import __version__
 
 __all__ = [
+    "Amplification",
+    "Claim",
     "Cyclic",
     "Decomposition",
+    "DiffusionOrbits",
     "Dihedral",
     "FactoredBasis",
+    "Generator",
+    "GeneratorParameterization",
     "GeneratorSolution",
     "Group",
     "Intertwiners",
     "MatrixGroup",
+    "MixingParameterization",
+    "NotationError",
     "O2",
     "PairBlock",
+    "Parameter",
+    "Proof",
     "Representation",
     "SO2",
     "SO3",
+    "Step",
+    "Verification",
+    "Violation",
     "__version__",
+    "amplifies",
     "count_generators",
     "count_invariants",
     "decompose",
+    "diffusion_orbits",
+    "keras_source",
+    "latex_basis",
+    "latex_system",
+    "parse_group",
+    "parse_representation",
+    "prove_generator_constraints",
+    "prove_scalar_diffusions_trivial",
     "solve_generators",
     "solve_intertwiners",
     "symbol",
+    "text_system",
+    "to_document",
     "to_numpy",
+    "verify",
 ]

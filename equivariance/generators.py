@@ -66,6 +66,49 @@ class GeneratorSolution:
         """Basis of S: a list of exact sympy arrays [d, d, dim_out, dim_in]."""
         return self.factored["second_order"].arrays()
 
+    def parameterization(
+        self, constraint="dissipative", *, through=None, zeroth_order=True, num_factors=1
+    ):
+        """Free parameters and the map from them to C, B and S.
+
+        Args:
+            constraint: "free": all solutions. "dissipative": exp(M) never amplifies, |exp(M(i xi))|
+                <= 1 for every frequency and whatever the parameters. It needs rep_out = rep_in and
+                a group of orthogonal matrices.
+            through: "dissipative" only: the representation rho' of the factors Q_j of S. By default
+                the product of the defining representation and rep_in, which reaches every S whose
+                form sum_ab S_ab (xi_a v) . (xi_b v) comes from a positive semidefinite matrix.
+                Smaller ones give fewer parameters.
+            zeroth_order: "dissipative" only: whether there is a C (antisymmetric).
+            num_factors: "dissipative" only: number of factors Q_j; 0 for S = 0.
+
+        Returns:
+            A ``GeneratorParameterization``: ``parameters`` with names, shapes and initial scales,
+            ``initial(rng)``, ``generator(values)`` and ``factored(values)`` in NumPy, ``exact()``
+            in sympy, ``keras_source(name)``.
+
+        Raises:
+            TypeError, ValueError: if an argument does not apply.
+
+        Example:
+
+        >>> import equivariance
+        >>> scalars = equivariance.solve_generators(2 * equivariance.SO2.irrep(0))
+        >>> scalars.parameterization("free")
+        <free generators of 2x0: zeroth_order [4], second_order [4]>
+        >>> scalars.parameterization("dissipative", through=equivariance.SO2.irrep(1))
+        <dissipative generators of 2x0: antisymmetric [1], factors [1, 4]>
+        """
+        from equivariance.parameterization import parameterize
+
+        return parameterize(
+            self,
+            constraint,
+            through=through,
+            zeroth_order=zeroth_order,
+            num_factors=num_factors,
+        )
+
     def residual(self):
         """By how much the bases miss the equations: exactly 0.
 

@@ -52,6 +52,12 @@ class Intertwiners(Sequence):
             ]
         return self._matrices[n]
 
+    def parameterization(self):
+        """Free parameters and the map from them to a mixing, a ``MixingParameterization``."""
+        from equivariance.parameterization import MixingParameterization
+
+        return MixingParameterization(self)
+
     def residual(self):
         """By how much the basis misses the equation: exactly 0. See ``GeneratorSolution``."""
         return maps_residual(self.blocks, [0]) + sum(

@@ -1,0 +1,144 @@
+"""The command ``python -m equivariance``."""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from equivariance.characters import count_generators
+from equivariance.documents import to_document
+from equivariance.generators import solve_generators
+from equivariance.keras_source import keras_source
+from equivariance.notation import KNOWN_GROUPS, NotationError, parse_group, parse_representation
+from equivariance.parameterization import CONSTRAINTS
+from equivariance.writing import latex_basis, latex_system, text_system
+
+DESCRIPTION = """\
+Which PDEs df/dt = (C + sum_i B_i d_i + sum_ij S_ij d_i d_j) f commute with a group that acts on
+space and on the channels of f. Prints the solution space with its dimensions."""
+EPILOG = """\
+representations:
+  0, 1, 2     irreducible, by frequency (plane) or spin (space): 0 a scalar, 1 a vector
+  0+, 0-      with a parity, under O2 and D<n>: a scalar and a pseudoscalar
+  T(p,q)      tensors of the plane or space: T(0,0) scalars, T(1,0) vectors, T(1,1) matrices
+  2x1         twice 1
+  1 + 2       both
+  1 @ 2       tensor product; parentheses group
+
+examples:
+  python -m equivariance --group SO2 --rep "2x0 + 1"
+  python -m equivariance --group O2 --rep "0 + 1" --latex
+  python -m equivariance --group D6 --rep "T(1,0)" --rep-out "T(1,1)" --json -
+  python -m equivariance --group SO2 --rep "0 + 1 + 2" --keras flow.py --name Flow"""
+
+
+def main(arguments=None):
+    """Runs the command.
+
+    Args:
+        arguments: a list of text; by default those of the process.
+
+    Returns:
+        Its exit code: 0, 1 if a file cannot be written, 2 for wrong arguments.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m equivariance",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--group", required=True, help=KNOWN_GROUPS.replace("%", "%%"))
+    parser.add_argument("--rep", required=True, help="the channels, as '2x0 + 1'")
+    parser.add_argument("--rep-out", help="the channels of the result, if others than --rep")
+    parser.add_argument(
+        "--latex", action="store_true", help="print LaTeX of the basis and the system instead"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the exact basis; - for the output")
+    parser.add_argument("--keras", metavar="FILE", help="write a constrained Keras layer")
+    parser.add_argument("--name", default="EquivariantFlow", help="of the Keras layer's class")
+    parser.add_argument(
+        "--constraint",
+        choices=CONSTRAINTS,
+        help="of the Keras layer; dissipative unless --rep-out is given",
+    )
+    options = parser.parse_args(arguments)
+    try:
+        group = parse_group(options.group)
+        rep_in = parse_representation(options.rep, group)
+        rep_out = rep_in
+        if options.rep_out is not None:
+            rep_out = parse_representation(options.rep_out, group)
+        start = time.perf_counter()
+        solution = solve_generators(rep_in, rep_out)
+        seconds = time.perf_counter() - start
+        source = None
+        if options.keras is not None:
+            default = "dissipative" if rep_in == rep_out else "free"
+            constraint = options.constraint or default
+            source = keras_source(solution.parameterization(constraint), options.name)
+    except NotationError as error:
+        return _failed(error)
+    except ValueError as error:
+        return _failed(f"{error}")
+    texts = []
+    if options.latex:
+        texts += [latex_basis(solution), latex_system(solution)]
+    elif options.json != "-" and options.keras != "-":
+        texts.append(_summary(solution, seconds))
+    try:
+        if options.json is not None:
+            _write(options.json, json.dumps(to_document(solution), indent=1) + "\n", texts)
+        if source is not None:
+            _write(options.keras, source, texts)
+    except OSError as error:
+        return _failed(f"cannot write {error.filename}: {error.strerror}", 1)
+    print("\n".join(text.rstrip("\n") for text in texts))
+    return 0
+
+
+def _write(path, text, texts):
+    if path == "-":
+        texts.append(text)
+        return
+    Path(path).write_text(text, encoding="utf-8")
+    print(f"wrote {path}", file=sys.stderr)
+
+
+def _failed(message, code=2):
+    print(f"error: {message}", file=sys.stderr)
+    return code
+
+
+def _summary(solution, seconds):
+    rep_in, rep_out = solution.rep_in, solution.rep_out
+    same = rep_in == rep_out
+    names = f"{rep_in} ({rep_in.dim} channels)"
+    if not same:
+        names += f" -> {rep_out} ({rep_out.dim} channels)"
+    lines = [f"group {solution.group.name}, {names}"]
+    for parts in dict.fromkeys((solution.decomposition_in, solution.decomposition_out)):
+        irreducible = str(parts.representation)
+        if irreducible != str(parts.rep):
+            lines.append(f"irreducible parts of {parts.rep}: {irreducible}")
+    lines.append("")
+    width = max(len(f"{b.irrep_out} <- {b.irrep_in}") for b in solution.blocks)
+    lines.append(f"{'out <- in':{max(width, 9)}}  copies       C     B     S")
+    for block in solution.blocks:
+        copies = block.multiplicity_out * block.multiplicity_in
+        counts = "".join(f"{block.count(order) * copies:6d}" for order in range(3))
+        shape = f"{block.multiplicity_out} x {block.multiplicity_in}"
+        name = f"{block.irrep_out} <- {block.irrep_in}"
+        lines.append(f"{name:{max(width, 9)}}  {shape:7}{counts}")
+    totals = solution.dimensions
+    counts = "".join(f"{n:6d}" for n in totals.values())
+    lines.append(f"{'all':{max(width, 9)}}         {counts}")
+    expected = count_generators(rep_in, rep_out)
+    agreement = "the same" if expected == totals else f"others: {expected}"
+    lines += [
+        "",
+        f"residual {solution.residual()}, characters count {agreement}, solved in {seconds:.2f} s",
+        "",
+        text_system(solution),
+    ]
+    return "\n".join(lines)

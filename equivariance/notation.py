@@ -1,0 +1,252 @@
+"""Groups and representations from text, such as "SO2" and "2x0 + 1 @ T(1,1)".
+
+    sum      = term { "+" term }
+    term     = [ multiplicity "x" ] product
+    product  = factor { "@" factor }
+    factor   = ( frequency [ parity ] | "T(" p "," q ")" | "(" sum ")" ) { "*" }
+
+A parity is "+" or "-" directly behind a frequency; a "+" with another term behind it is a sum's.
+"*" is the dual. What ``str`` makes of a representation of a built-in group can be read back.
+"""
+
+import re
+
+from equivariance.groups import O2, SO2, SO3, Cyclic, Dihedral
+from equivariance.representations import require_representation
+
+MAX_CHANNELS = 2000
+MAX_ORDER = 360
+GROUPS = {"SO2": SO2, "O2": O2, "SO3": SO3}
+KNOWN_GROUPS = "SO2, O2, SO3, C<n> and D<n>, such as C4 or D6"
+
+
+class NotationError(ValueError):
+    """Text that is no group or representation.
+
+    Attributes:
+        text: what was read.
+        position: where it went wrong, counted from 0.
+        reason: what is wrong there.
+    """
+
+    def __init__(self, text, position, reason):
+        self.text, self.position, self.reason = text, position, reason
+        shown = "".join(c if c.isprintable() else " " for c in text)
+        super().__init__(f"{reason}\n  {shown}\n  {' ' * position}^")
+
+
+def parse_group(text):
+    """A built-in group from its name.
+
+    Args:
+        text: "SO2", "O2", "SO3" (or "SO(2)" and so on), "C4", "D6"; small letters will do.
+
+    Returns:
+        The group.
+
+    Raises:
+        NotationError: if it is no such name; the message points at the place.
+
+    Example:
+
+    >>> parse_group("D6"), parse_group("SO(3)")
+    (D6, SO3)
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"A group is named by text, found {text!r} ({type(text).__name__}).")
+    start = len(text) - len(text.lstrip())
+    name = text.strip().upper()
+    plain = re.sub(r"^(S?O)\((\d+)\)$", r"\1\2", name)
+    if plain in GROUPS:
+        return GROUPS[plain]
+    match = re.fullmatch(r"([CD])(\d+)", name, re.ASCII)
+    if not match:
+        raise NotationError(
+            text, start, f"Unknown group {text.strip()!r}: known are {KNOWN_GROUPS}."
+        )
+    digits = match[2]
+    n = int(digits) if len(digits) < 9 else 10**9
+    if not 1 <= n <= MAX_ORDER:
+        raise NotationError(
+            text, start + 1, f"n in {match[1]}<n> must be 1 to {MAX_ORDER}, found {digits}."
+        )
+    return (Cyclic if match[1] == "C" else Dihedral)(n)
+
+
+def parse_representation(text, group):
+    """A representation of a built-in group from text.
+
+    Args:
+        text: sums (+), multiples (3x), tensor products (@) and duals (*) of irreducible
+            representations (0, 1, 2 ... by frequency or spin; 0+ and 0- with a parity under
+            reflections) and tensor representations T(p,q), with parentheses. A multiple takes the
+            whole product behind it: 2x1 @ 1 is 2x(1 @ 1).
+        group: the group.
+
+    Returns:
+        The representation.
+
+    Raises:
+        NotationError: if the text is wrong; the message points at the place. It is a ValueError.
+
+    Example:
+
+    >>> from equivariance import O2, SO2, parse_representation
+    >>> parse_representation("2x0 + T(1,1)", SO2)
+    <SO2 representation 2x0 + T(1,1), 6 channels>
+    >>> parse_representation("0- + (0+ + 1) @ 2", O2)
+    <O2 representation 0- + ((0+ + 1) @ 2), 7 channels>
+    >>> try:
+    ...     parse_representation("2x0 + 1y", SO2)
+    ... except ValueError as error:
+    ...     print(error)
+    Unexpected 'y'.
+      2x0 + 1y
+             ^
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"A representation is text, found {text!r} ({type(text).__name__}).")
+    return _Reader(text, group).read()
+
+
+class _Reader:
+    def __init__(self, text, group):
+        self.text, self.group, self.at, self.depth = text, group, 0, 0
+
+    def read(self):
+        rep = self._sum()
+        if self._peek():
+            if self._peek() == ")":
+                self._fail("There is no '(' for this ')'.")
+            self._fail(f"Unexpected {self._peek()!r}.")
+        require_representation(rep, "text")
+        return rep
+
+    def _sum(self):
+        total = self._term()
+        while self._peek() == "+":
+            start = self.at
+            self.at += 1
+            total = self._checked(start, lambda left=total: left + self._term())
+        return total
+
+    def _term(self):
+        self._peek()
+        start = self.at
+        match = re.compile(r"(\d+)\s*[xX×]", re.ASCII).match(self.text, start)
+        if not match:
+            return self._product()
+        self.at = match.end()
+        if len(match[1]) > 9:
+            self._fail(f"The multiplicity is too large: at most {MAX_CHANNELS} channels.", start)
+        if int(match[1]) == 0:
+            self._fail("A multiplicity must be at least 1.", start)
+        return self._checked(start, lambda: int(match[1]) * self._product())
+
+    def _product(self):
+        total = self._factor()
+        while self._peek() == "@":
+            start = self.at
+            self.at += 1
+            total = self._checked(start, lambda left=total: left @ self._factor())
+        return total
+
+    def _factor(self):
+        c = self._peek()
+        if c.isdigit() and c.isascii():
+            rep = self._irrep()
+        elif c in ("T", "t"):
+            rep = self._tensor()
+        elif c == "(":
+            if self.depth == 50:
+                self._fail("Too many parentheses.")
+            self.at, self.depth = self.at + 1, self.depth + 1
+            rep = self._sum()
+            if self._peek() != ")":
+                self._fail("A ')' is missing here.")
+            self.at, self.depth = self.at + 1, self.depth - 1
+        elif not c:
+            self._fail(
+                "A representation is missing here."
+                if self.text.strip()
+                else "The representation is empty; write for example '2x0 + 1'."
+            )
+        else:
+            self._fail(f"Expected a frequency such as 1, T(p,q) or '(', found {c!r}.")
+        while self._peek() == "*":
+            star = self.at
+            self.at += 1
+            follows = self._peek()
+            if follows and (follows.isdigit() or follows in "T("):
+                self._fail(
+                    "'*' is the dual; write multiples with x (2x1) and products with @.", star
+                )
+            rep = rep.dual
+        return rep
+
+    def _irrep(self):
+        start = self.at
+        index = self._integer()
+        sign = self.text[self.at : self.at + 1]
+        arguments = ()
+        if sign == "-" or (sign == "+" and self._is_parity()):
+            self.at += 1
+            arguments = (1 if sign == "+" else -1,)
+        if arguments and not hasattr(self.group, "reflections"):
+            self._fail(f"{self.group.name} has no reflections, so no parity.", self.at - 1)
+        return self._checked(start, lambda: self.group.irrep(index, *arguments))
+
+    def _is_parity(self):
+        """Whether the "+" here is a parity: no term begins behind it."""
+        rest = self.text[self.at + 1 :].lstrip()
+        return not rest or rest[0] in "+@)*"
+
+    def _tensor(self):
+        start = self.at
+        self.at += 1
+        numbers = []
+        for before, after in (("(", ","), ("", ")")):
+            if before:
+                if self._peek() != before:
+                    self._fail("A tensor representation is written T(p,q): '(' expected here.")
+                self.at += 1
+            c = self._peek()
+            if not (c.isdigit() and c.isascii()):
+                self._fail("A tensor representation is written T(p,q): a number expected here.")
+            numbers.append(self._integer())
+            if self._peek() != after:
+                self._fail(f"A tensor representation is written T(p,q): {after!r} expected here.")
+            self.at += 1
+        if sum(numbers) > 20:
+            self._fail(f"More than {MAX_CHANNELS} channels.", start)
+        return self._checked(start, lambda: self.group.tensor(*numbers))
+
+    def _integer(self):
+        match = re.compile(r"\d+", re.ASCII).match(self.text, self.at)
+        if len(match[0]) > 4:
+            self._fail(f"The number {match[0][:12]} is too large.")
+        self.at = match.end()
+        return int(match[0])
+
+    def _checked(self, start, make):
+        """What ``make`` gives; its errors, and too many channels, point at ``start``."""
+        try:
+            rep = make()
+        except NotationError:
+            raise
+        except (TypeError, ValueError) as error:
+            self._fail(str(error), start)
+        if rep.dim > MAX_CHANNELS:
+            self._fail(
+                f"{rep.dim} channels are more than the {MAX_CHANNELS} supported here.", start
+            )
+        return rep
+
+    def _peek(self):
+        """The next character that is no space, or ""."""
+        while self.at < len(self.text) and self.text[self.at].isspace():
+            self.at += 1
+        return self.text[self.at : self.at + 1]
+
+    def _fail(self, reason, position=None):
+        raise NotationError(self.text, self.at if position is None else position, reason)

@@ -1,0 +1,290 @@
+"""Scalar drift-diffusions sum_k W_k exp(D_k) that commute with a finite group, as orbits.
+
+exp(D) with drift beta and diffusion Sigma, moved by g, is the one with g beta and g Sigma g^T. So
+the sum commutes with the group if the group permutes the (beta_k, Sigma_k) and
+
+    W_gk = rho_out(g) W_k rho_in(g)^-1.
+
+An orbit has one free member (a seed). Its stabiliser H is what leaves the seed's drift and
+diffusion unchanged; H = {1} is the general case with as many members as the group has elements, and
+H = G gives beta = 0 and an invariant Sigma. For continuous rotations this is all there is
+(``prove_scalar_diffusions_trivial``).
+"""
+
+from functools import cached_property
+
+import numpy as np
+import sympy
+
+from equivariance.exact import to_numpy
+from equivariance.groups.elements import MatrixElement
+from equivariance.intertwiners import solve_intertwiners
+from equivariance.parameterization import Parameter, Parameterization
+from equivariance.representations import require_representation, require_same_group
+
+KINDS = ("generic", "mirror", "center")
+MAX_SIZE = 200  # elements of a group
+# Initial drift and diffusion radius in units of the points' distance.
+DRIFT, DIFFUSION = 1.0, 0.5
+
+
+class DiffusionOrbits(Parameterization):
+    """Equivariant sum_k W_k exp(D_k); made by ``diffusion_orbits``.
+
+    Attributes:
+        rep_in, rep_out: the representations.
+        orbits: the stabiliser's elements (matrices [d, d]) of each orbit.
+        num_basis: K, the number of all orbits' members.
+        parameters: ``kernel`` [orbits, c_in, c_out] (W transposed, as Keras kernels are), ``drift``
+            [orbits, d] and ``diffusion_factor`` [orbits, d, d] of the seeds, and ``bias``
+            [invariants] if rep_out contains scalars. They are free; what an orbit's stabiliser
+            does not allow is averaged away.
+    """
+
+    def __init__(self, rep_in, rep_out, stabilizers):
+        self.rep_in, self.rep_out, group = rep_in, rep_out, rep_in.group
+        self._elements = finite_elements(group)
+        self._matrices = [
+            [to_numpy(x) for x in (g.matrix, rep_in.matrix(g), rep_out.matrix(g))]
+            for g in self._elements
+        ]
+        self._space = np.array([x[0] for x in self._matrices])
+        self._stabilizers = [self._closure(x, n) for n, x in enumerate(stabilizers)]
+        self._cosets = [self._representatives(x) for x in self._stabilizers]
+        self.orbits = [[self._space[n] for n in x] for x in self._stabilizers]
+        self.num_basis = sum(len(x) for x in self._cosets)
+        count, d = len(stabilizers), group.dim
+        self._invariants = solve_intertwiners(group.trivial, rep_out).factored
+        scale = 1.0 / np.sqrt(self.num_basis * rep_in.dim)
+        found = [
+            Parameter("kernel", (count, rep_in.dim, rep_out.dim), scale, 0, "seeds of W"),
+            Parameter("drift", (count, d), DRIFT / np.sqrt(d), 1, "seeds of beta"),
+            Parameter(
+                "diffusion_factor",
+                (count, d, d),
+                DIFFUSION / 10,
+                1,
+                "seeds of L, Sigma = L L^T",
+                DIFFUSION * np.eye(d),
+            ),
+        ]
+        if self._invariants.size:
+            size = self._invariants.size
+            found.append(Parameter("bias", (size,), 0.0, 0, "coefficients of the invariants"))
+        self.parameters = tuple(found)
+
+    def weights(self, values):
+        """The weights of a ``tfpn.layers.PNConv`` for the given parameters.
+
+        Args:
+            values: a dict from the parameters' names to arrays.
+
+        Returns:
+            A dict of float64 arrays: kernel [K, c_in, c_out], drift [K, d], diffusion_factor
+            [K, d, d] and bias [c_out], which ``PNConv(c_out, num_basis=K)`` has under these names.
+        """
+        values, leading = self._read(values)
+        if leading:
+            raise ValueError(f"weights takes no leading axes, found {leading}.")
+        kernels, drifts, factors = [], [], []
+        for n, (stabilizer, cosets) in enumerate(zip(self._stabilizers, self._cosets, strict=True)):
+            seed = values["kernel"][n].T, values["drift"][n], values["diffusion_factor"][n]
+            w, beta, factor = self._averaged(seed, stabilizer)
+            for g in cosets:
+                w_g, beta_g, factor_g = self._moved(w, beta, factor, g)
+                kernels.append(w_g.T)
+                drifts.append(beta_g)
+                factors.append(factor_g)
+        bias = np.zeros(self.rep_out.dim)
+        if self._invariants.size:
+            bias = self._invariants.assemble(values["bias"])[:, 0]
+        return {
+            "kernel": np.array(kernels),
+            "drift": np.array(drifts),
+            "diffusion_factor": np.array(factors),
+            "bias": bias,
+        }
+
+    def project(self, weights):
+        """The parameters whose weights are nearest to given ones: brings each orbit's members home.
+
+        Use it after a training step that treats the weights of a ``PNConv`` as free.
+
+        Args:
+            weights: a dict as ``weights`` returns it; a bias may be left out.
+
+        Returns:
+            A dict of parameters; ``weights`` of it leaves weights that are equivariant unchanged.
+
+        Raises:
+            ValueError: if a shape does not fit.
+        """
+        d, c_in, c_out = self._space.shape[-1], self.rep_in.dim, self.rep_out.dim
+        k = self.num_basis
+        shapes = {
+            "kernel": (k, c_in, c_out),
+            "drift": (k, d),
+            "diffusion_factor": (k, d, d),
+            "bias": (c_out,),
+        }
+        arrays = {}
+        for name, shape in shapes.items():
+            if name == "bias" and name not in weights:
+                continue
+            if name not in weights:
+                raise ValueError(f"weights has no {name!r}; it needs {list(shapes)[:3]}.")
+            arrays[name] = np.asarray(weights[name], dtype=float)
+            if arrays[name].shape != shape:
+                raise ValueError(
+                    f"weights[{name!r}] must have the shape {shape}, found {arrays[name].shape}."
+                )
+        found = {"kernel": [], "drift": [], "diffusion_factor": []}
+        start = 0
+        for stabilizer, cosets in zip(self._stabilizers, self._cosets, strict=True):
+            home = []
+            for n, g in enumerate(cosets, start):
+                member = arrays["kernel"][n].T, arrays["drift"][n], arrays["diffusion_factor"][n]
+                home.append(self._moved(*member, self._inverse[g]))
+            start += len(cosets)
+            seed = [np.mean(x, axis=0) for x in zip(*home, strict=True)]
+            w, beta, factor = self._averaged(seed, stabilizer)
+            found["kernel"].append(w.T)
+            found["drift"].append(beta)
+            found["diffusion_factor"].append(factor)
+        found = {name: np.array(x) for name, x in found.items()}
+        if self._invariants.size:
+            basis = self._invariants.dense()[:, :, 0]
+            bias = arrays.get("bias", np.zeros(c_out))
+            found["bias"] = basis @ bias / np.sum(basis**2, axis=-1)
+        return found
+
+    @cached_property
+    def _inverse(self):
+        """The position of each element's inverse."""
+        return [self._position(np.linalg.inv(x)) for x in self._space]
+
+    def _position(self, matrix):
+        errors = np.abs(self._space - matrix).max(axis=(1, 2))
+        n = int(errors.argmin())
+        return n if errors[n] < 1e-8 else None
+
+    def _closure(self, generators, n):
+        found = [self._position(np.eye(self._space.shape[-1]))]
+        positions = []
+        for g in generators:
+            g = self.rep_in.group.element(g)
+            position = self._position(to_numpy(g.matrix))
+            if position is None:
+                raise ValueError(f"orbits[{n}]: {g} is no element of {self.rep_in.group.name}.")
+            positions.append(position)
+        for a in found:  # grows
+            for b in positions:
+                product = self._position(self._space[b] @ self._space[a])
+                if product not in found:
+                    found.append(product)
+        return found
+
+    def _representatives(self, stabilizer):
+        """One element of each coset g H."""
+        seen, found = set(), []
+        for g in range(len(self._elements)):
+            if g not in seen:
+                found.append(g)
+                seen |= {self._position(self._space[g] @ self._space[h]) for h in stabilizer}
+        return found
+
+    def _moved(self, w, beta, factor, g):
+        """The member g of the orbit. A factor L becomes g L g^-1: Sigma becomes g Sigma g^T."""
+        space, rho_in, rho_out = self._matrices[g]
+        return rho_out @ w @ np.linalg.inv(rho_in), space @ beta, space @ factor @ space.T
+
+    def _averaged(self, seed, stabilizer):
+        moved = [self._moved(*seed, h) for h in stabilizer]
+        return [np.mean(x, axis=0) for x in zip(*moved, strict=True)]
+
+    def _title(self):
+        sizes = " + ".join(str(len(x)) for x in self._cosets)
+        channels = (
+            f"{self.rep_in}" if self.rep_in == self.rep_out else f"{self.rep_in} -> {self.rep_out}"
+        )
+        return f"orbits of {sizes} diffusions, {channels} of {self.rep_in.group.name}"
+
+
+def diffusion_orbits(rep_in, rep_out=None, orbits=("generic", "center")):
+    """Equivariant sum_k W_k exp(D_k) under a finite group, as free parameters of a ``PNConv``.
+
+    Args:
+        rep_in: the representation of the input channels, of a finite orthogonal group.
+        rep_out: that of the output channels; the same by default.
+        orbits: for each orbit "generic" (as many members as the group has elements), "center" (one
+            member: no drift, a diffusion that the group leaves unchanged, W an intertwiner),
+            "mirror" (D_n: a drift along the axis of a reflection, n members), or a list of group
+            elements that generate its stabiliser.
+
+    Returns:
+        A ``DiffusionOrbits``.
+
+    Raises:
+        TypeError, ValueError: if an argument does not fit, or the group is not finite.
+
+    Example: a layer from an image's scalars to vectors that commutes with quarter turns.
+
+    >>> from equivariance import Cyclic, diffusion_orbits
+    >>> c4 = Cyclic(4)
+    >>> layer = diffusion_orbits(3 * c4.irrep(0), 2 * c4.irrep(1))
+    >>> layer.num_basis
+    5
+    >>> weights = layer.weights(layer.initial(rng=0, length=0.1))
+    >>> {name: x.shape for name, x in weights.items()}
+    {'kernel': (5, 3, 4), 'drift': (5, 2), 'diffusion_factor': (5, 2, 2), 'bias': (4,)}
+    """
+    rep_out = rep_in if rep_out is None else rep_out
+    require_representation(rep_in, "rep_in")
+    require_representation(rep_out, "rep_out")
+    require_same_group(rep_in, rep_out, "coupled (rep_in and rep_out)")
+    group = rep_in.group
+    if isinstance(orbits, str) or not len(orbits):
+        raise ValueError(
+            f"orbits must be a sequence of {list(KINDS)} or stabilisers, found {orbits!r}."
+        )
+    stabilizers = []
+    for n, orbit in enumerate(orbits):
+        if not isinstance(orbit, str):
+            stabilizers.append(list(orbit))
+        elif orbit == "generic":
+            stabilizers.append([])
+        elif orbit == "center":
+            stabilizers.append(list(group.discrete_generators))
+        elif orbit == "mirror" and getattr(group, "reflections", False):
+            stabilizers.append([group.reflection()])
+        elif orbit == "mirror":
+            raise ValueError(f"orbits[{n}] is 'mirror', but {group.name} is no dihedral group.")
+        else:
+            raise ValueError(f"orbits[{n}] must be one of {list(KINDS)}, found {orbit!r}.")
+    return DiffusionOrbits(rep_in, rep_out, stabilizers)
+
+
+def finite_elements(group):
+    """All elements of a finite group of orthogonal matrices.
+
+    Raises:
+        ValueError: if it is not finite, has matrices that are not orthogonal, or is too large.
+    """
+    if group.lie_generators:
+        raise ValueError(
+            f"{group.name} is not finite: under continuous rotations a sum of scalar diffusions "
+            "has neither drift nor direction (prove_scalar_diffusions_trivial). Use "
+            "solve_generators."
+        )
+    if not group.orthogonal:
+        raise ValueError(f"The matrices of {group.name} are not orthogonal.")
+    if hasattr(group, "elements"):
+        found = group.elements()
+    else:
+        matrices, _ = group._elements
+        found = [MatrixElement(sympy.ImmutableMatrix(x.to_Matrix())) for x in matrices]
+    if len(found) > MAX_SIZE:
+        raise ValueError(
+            f"{group.name} has {len(found)} elements; an orbit of at most {MAX_SIZE} is supported."
+        )
+    return found

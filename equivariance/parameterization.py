@@ -1,0 +1,484 @@
+"""Free parameters of generators and channel mixings, and the map from them to the matrices.
+
+``solution.parameterization("free")`` spans all equivariant generators. Most of them amplify some
+frequencies without bound. With "dissipative", exp(M) never amplifies, whatever the parameters. For
+an orthogonal representation,
+
+    C antisymmetric, or left out
+    B_i symmetric
+    S_ab = 1/4 sum_j (Q_ja^T Q_jb + Q_jb^T Q_ja)
+
+with equivariant first-order maps Q_j from rho to an orthogonal rho'. Then M(i xi) is i times a
+symmetric matrix, plus an antisymmetric one, minus 1/2 sum_j (xi . Q_j)^T (xi . Q_j): its numerical
+range is in the left half-plane, so |exp(M(i xi))| <= 1 in the spectral norm at every xi.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import sympy
+
+from equivariance.block_maps import factored_map, factored_squared_norm
+from equivariance.characters import ORDERS
+from equivariance.decomposition import decompose
+from equivariance.factored import FactoredBasis, PairBlock
+from equivariance.generator_tensors import Generator
+from equivariance.representations import natural_number, require_representation, require_same_group
+from equivariance.symmetric import SymmetricBasis
+
+CONSTRAINTS = ("dissipative", "free")
+# Spread of free second-order coefficients, relative to heat diffusion.
+FREE_DIFFUSION_SPREAD = 0.1
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An array of free parameters.
+
+    Attributes:
+        name: its key in the dict of all parameters.
+        shape: of the array.
+        scale: standard deviation of the initial values, for lengths of 1.
+        length_power: they scale with this power of the unit of length.
+        description: what it parameterises.
+        center: mean of the initial values, an array or 0.
+    """
+
+    name: str
+    shape: tuple
+    scale: float
+    length_power: int
+    description: str
+    center: object = 0.0
+
+    @property
+    def size(self):
+        return int(np.prod(self.shape))
+
+
+class Parameterization:
+    """Free parameters, their initial values, and what they are mapped to.
+
+    Attributes:
+        parameters: a tuple of ``Parameter``.
+    """
+
+    parameters = ()
+
+    @property
+    def size(self):
+        """The number of free parameters."""
+        return sum(p.size for p in self.parameters)
+
+    def initial(self, rng=0, length=1.0):
+        """Random initial parameters.
+
+        The map they give is of order 1: each channel is transported, and spread, over about
+        ``length``, and mixings keep the variance.
+
+        Args:
+            rng: ``numpy.random.Generator`` or a seed.
+            length: unit of length, such as the distance of neighbouring points.
+
+        Returns:
+            A dict from names to float64 arrays.
+        """
+        if not (np.isscalar(length) and np.isfinite(length) and length > 0):
+            raise ValueError(f"length must be a positive number, found {length!r}.")
+        rng = np.random.default_rng(rng)
+        return {
+            p.name: (p.center + p.scale * rng.normal(size=p.shape)) * length**p.length_power
+            for p in self.parameters
+        }
+
+    def symbols(self):
+        """sympy symbols for all parameters: a dict from names to sympy arrays."""
+        found = {}
+        for p in self.parameters:
+            letter = p.name[0] if p.name != "zeroth_order" else "c"
+            letter = {"first_order": "b", "second_order": "s"}.get(p.name, letter)
+            names = [f"{letter}_{'_'.join(str(i + 1) for i in at)}" for at in np.ndindex(*p.shape)]
+            symbols = [sympy.Symbol(name, real=True) for name in names]
+            found[p.name] = sympy.ImmutableDenseNDimArray(symbols, p.shape)
+        return found
+
+    def _read(self, values):
+        """The parameters as float64 arrays with common leading axes, checked."""
+        expected = {p.name: p.shape for p in self.parameters}
+        if not hasattr(values, "keys") or set(values) != set(expected):
+            found = sorted(values, key=str) if hasattr(values, "keys") else type(values).__name__
+            raise ValueError(
+                f"values must be a dict with the keys {list(expected)}, found {found}."
+            )
+        arrays, leading = {}, None
+        for name, shape in expected.items():
+            array = np.asarray(values[name], dtype=float)
+            end = array.ndim - len(shape)
+            if end < 0 or array.shape[end:] != shape or leading not in (None, array.shape[:end]):
+                raise ValueError(
+                    f"The parameter {name} must have the shape {shape}, or leading axes before it "
+                    f"that are the same for all parameters; found {array.shape}."
+                )
+            if not np.all(np.isfinite(array)):
+                raise ValueError(f"The parameter {name} is not finite.")
+            leading = array.shape[:end]
+            arrays[name] = array
+        return arrays, leading or ()
+
+    def _read_exact(self, values):
+        symbols = self.symbols()
+        if values is None:
+            return {name: sympy.flatten(x) for name, x in symbols.items()}
+        if not hasattr(values, "keys") or set(values) != set(symbols):
+            found = sorted(values, key=str) if hasattr(values, "keys") else type(values).__name__
+            raise ValueError(f"values must be a dict with the keys {list(symbols)}, found {found}.")
+        found = {}
+        for p in self.parameters:
+            array = values[p.name]
+            array = array.tolist() if hasattr(array, "tolist") else array
+            entries = [sympy.sympify(x) for x in sympy.flatten([array])]
+            if len(entries) != p.size:
+                raise ValueError(
+                    f"The parameter {p.name} must have the shape {p.shape}, found {len(entries)} "
+                    "entries."
+                )
+            found[p.name] = entries
+        return found
+
+    def __repr__(self):
+        shapes = ", ".join(f"{p.name} {list(p.shape)}" for p in self.parameters)
+        return f"<{self._title()}: {shapes}>"
+
+
+class GeneratorParameterization(Parameterization):
+    """Parameters of a generator; made by ``GeneratorSolution.parameterization``.
+
+    Attributes:
+        solution: the ``GeneratorSolution``.
+        constraint: "free" or "dissipative".
+        parameters: a tuple of ``Parameter``. "free": one vector of coefficients each for C, B and S
+            in the solution's bases (those of dimension 0 are left out). "dissipative":
+            "antisymmetric" for C and "symmetric" for B, coefficients in their subspaces, and
+            "factors" [number of Q_j, coefficients of Q].
+
+    Example: the PDE of a scalar and a vector field, one that cannot blow up.
+
+    >>> from equivariance import SO2, solve_generators, verify
+    >>> channels = SO2.irrep(0) + SO2.irrep(1)
+    >>> dissipative = solve_generators(channels).parameterization("dissipative")
+    >>> dissipative
+    <dissipative generators of 0 + 1: antisymmetric [1], symmetric [2], factors [1, 8]>
+    >>> generator = dissipative.generator(dissipative.initial(rng=0))
+    >>> generator.zeroth_order.shape, generator.first_order.shape, generator.second_order.shape
+    ((3, 3), (2, 3, 3), (2, 2, 3, 3))
+    >>> verify(generator, channels).equivariant
+    True
+    """
+
+    def __init__(self, solution, constraint):
+        self.solution, self.constraint = solution, constraint
+
+    def generator(self, values):
+        """The generator of the given parameters, dense.
+
+        Args:
+            values: a dict from the parameters' names to arrays, with or without common leading
+                axes (for many generators at once).
+
+        Returns:
+            A ``Generator`` of float64 arrays C [..., dim_out, dim_in], B [..., d, dim_out, dim_in],
+            S [..., d, d, dim_out, dim_in].
+
+        Raises:
+            ValueError: if names or shapes do not fit, or a parameter is not finite.
+        """
+        values, leading = self._read(values)
+        return Generator(*self._dense(values, leading))
+
+    def factored(self, values):
+        """The generator of the given parameters, factored: it never makes a dense array.
+
+        Args:
+            values: as for ``generator``, without leading axes.
+
+        Returns:
+            An object with ``apply(frequency, channels)``, M(i xi) times channels [..., dim_in].
+        """
+        values, leading = self._read(values)
+        if leading:
+            raise ValueError(f"factored takes no leading axes, found {leading}.")
+        return FactoredGenerator(self._maps(values))
+
+    def exact(self, values=None):
+        """The generator as exact sympy arrays.
+
+        Args:
+            values: a dict from names to arrays or lists of exact numbers or sympy expressions; by
+                default those of ``symbols()``.
+
+        Returns:
+            A ``Generator`` of sympy arrays. Use it for small representations: it has all entries.
+        """
+        return Generator(*self._exact(self._read_exact(values)))
+
+    def keras_source(self, name="EquivariantFlow"):
+        """Source code of a Keras layer with this generator, see ``equivariance.keras_source``."""
+        from equivariance.keras_source import keras_source
+
+        return keras_source(self, name)
+
+    def _zeros(self, order, leading=()):
+        return np.zeros((*leading, *self.solution.factored[ORDERS[order]].shape))
+
+    def _title(self):
+        rep_in, rep_out = self.solution.rep_in, self.solution.rep_out
+        channels = rep_in if rep_in == rep_out else f"{rep_in} -> {rep_out}"
+        return f"{self.constraint} generators of {channels}"
+
+
+class FreeGenerators(GeneratorParameterization):
+    """All equivariant generators."""
+
+    def __init__(self, solution):
+        super().__init__(solution, "free")
+        self.bases = {name: basis for name, basis in solution.factored.items() if basis.size}
+        found = []
+        for order, name in enumerate(ORDERS):
+            if name not in self.bases:
+                continue
+            basis = self.bases[name]
+            center, scale = 0.0, _scale(basis, factored_squared_norm(basis), order)
+            if order == 2:
+                center = _heat(basis)
+                scale *= FREE_DIFFUSION_SPREAD if np.any(center) else 1.0
+            description = f"coefficients of {'CBS'[order]} in solution.{name}"
+            found.append(Parameter(name, (basis.size,), scale, order, description, center))
+        self.parameters = tuple(found)
+
+    def _dense(self, values, leading):
+        for order, name in enumerate(ORDERS):
+            if name in values:
+                yield self.bases[name].assemble(values[name])
+            else:
+                yield self._zeros(order, leading)
+
+    def _maps(self, values):
+        return [factored_map(self.bases[name], x) for name, x in values.items()], []
+
+    def _exact(self, values):
+        for name in ORDERS:
+            shape = self.solution.factored[name].shape
+            yield _combination(values.get(name, []), getattr(self.solution, name), shape)
+
+
+class DissipativeGenerators(GeneratorParameterization):
+    """Equivariant generators whose exponential never amplifies.
+
+    Attributes:
+        through: the representation rho' of the factors Q_j.
+        bases: "antisymmetric" and "symmetric" as ``SymmetricBasis``, "factors" as
+            ``FactoredBasis`` of the maps Q from rho to rho'.
+    """
+
+    def __init__(self, solution, through, zeroth_order, num_factors):
+        super().__init__(solution, "dissipative")
+        rho = solution.rep_in
+        if solution.rep_out != rho:
+            raise ValueError(
+                "A dissipative generator maps a representation to itself, found "
+                f"{rho} -> {solution.rep_out}. Use constraint = 'free' for derivative layers."
+            )
+        if not rho.group.orthogonal:
+            raise ValueError(
+                f"The matrices of {rho.group.name} are not orthogonal, so no norm is preserved by "
+                "the group, and dissipative generators are not defined. Use constraint = 'free'."
+            )
+        if through is None:
+            through = decompose(rho.group.defining @ rho).representation
+        require_representation(through, "through")
+        require_same_group(rho, through, "coupled (the channels and through)")
+        num_factors = natural_number(num_factors, "num_factors")
+        self.through = through
+        antisymmetric, symmetric = SymmetricBasis(0, rho, -1), SymmetricBasis(1, rho, 1)
+        outer, inner = decompose(through), solution.decomposition_in
+        pairs = [PairBlock(out, inside) for out in outer.blocks for inside in inner.blocks]
+        factors = FactoredBasis(1, outer, inner, pairs)
+        if num_factors and not factors.size:
+            raise ValueError(
+                f"There are no equivariant first-order maps from {rho} to through = {through}, so "
+                "S would be 0. Leave through out, or give num_factors = 0 for S = 0."
+            )
+        bases, found = {}, []
+        if zeroth_order and antisymmetric.size:
+            bases["antisymmetric"] = antisymmetric
+            scale = _scale(antisymmetric, antisymmetric.squared_norm(), 0)
+            description = "coefficients of C, antisymmetric"
+            found.append(Parameter("antisymmetric", (antisymmetric.size,), scale, 0, description))
+        if symmetric.size:
+            bases["symmetric"] = symmetric
+            scale = _scale(symmetric, symmetric.squared_norm(), 1)
+            description = "coefficients of B, symmetric"
+            found.append(Parameter("symmetric", (symmetric.size,), scale, 1, description))
+        if num_factors:
+            bases["factors"] = factors
+            scale = np.sqrt(
+                rho.group.dim * rho.dim / (num_factors * factored_squared_norm(factors))
+            )
+            shape = (num_factors, factors.size)
+            description = f"coefficients of the maps Q_j from {rho} to {through}"
+            found.append(Parameter("factors", shape, float(scale), 1, description))
+        self.bases, self.parameters = bases, tuple(found)
+
+    def _dense(self, values, leading):
+        for order, name in enumerate(("antisymmetric", "symmetric")):
+            if name in values:
+                yield self.bases[name].assemble(values[name])
+            else:
+                yield self._zeros(order, leading)
+        if "factors" not in values:
+            yield self._zeros(2, leading)
+            return
+        q = self.bases["factors"].assemble(values["factors"])  # [..., j, d, out, in]
+        q = np.moveaxis(q, -4, -3)  # [..., d, j, out, in]
+        q = q.reshape(*q.shape[:-3], -1, q.shape[-1])  # the Q_j of one derivative stacked
+        products = q.swapaxes(-1, -2)[..., :, None, :, :] @ q[..., None, :, :, :]
+        yield (products + products.swapaxes(-3, -4)) / 4
+
+    def _maps(self, values):
+        plain = [
+            self.bases[name].block_map(values[name])
+            for name in ("antisymmetric", "symmetric")
+            if name in values
+        ]
+        return plain, [factored_map(self.bases["factors"], x) for x in values.get("factors", [])]
+
+    def _exact(self, values):
+        for order, name in enumerate(("antisymmetric", "symmetric")):
+            shape = self.solution.factored[ORDERS[order]].shape
+            arrays = self.bases[name].arrays() if name in values else []
+            yield _combination(values.get(name, []), arrays, shape)
+        d, size = self.solution.group.dim, self.solution.rep_in.dim
+        total = [[sympy.zeros(size, size) for _ in range(d)] for _ in range(d)]
+        if "factors" in values:
+            basis = self.bases["factors"]
+            arrays, n = basis.arrays(), basis.size
+            for j in range(len(values["factors"]) // n):
+                q = _combination(values["factors"][j * n : (j + 1) * n], arrays, basis.shape)
+                q = [sympy.Matrix(*basis.shape[1:], sympy.flatten(q[a])) for a in range(d)]
+                for a in range(d):
+                    for b in range(d):
+                        total[a][b] += (q[a].T * q[b] + q[b].T * q[a]) / 4
+        entries = [sympy.expand(x) for row in total for matrix in row for x in matrix.flat()]
+        yield sympy.ImmutableDenseNDimArray(entries, (d, d, size, size))
+
+
+class FactoredGenerator:
+    """A generator as small tensors between irreducible channels."""
+
+    def __init__(self, maps):
+        self._plain, self._factors = maps
+
+    def apply(self, frequency, channels):
+        """M(i xi) times channels.
+
+        Args:
+            frequency: xi, real [d].
+            channels: [..., dim_in], real or complex.
+
+        Returns:
+            Complex array [..., dim_out].
+        """
+        frequency = np.asarray(frequency, dtype=float)
+        total = 0.0
+        for x in self._plain:
+            total = total + 1j**x.order * x.at(frequency)[0](channels)
+        for q in self._factors:
+            forward, backward = q.at(frequency)
+            total = total - 0.5 * backward(forward(channels))
+        return np.asarray(total, dtype=complex)
+
+
+class MixingParameterization(Parameterization):
+    """Parameters of a channel mixing; made by ``Intertwiners.parameterization``.
+
+    Attributes:
+        mixings: the ``Intertwiners``.
+        parameters: one ``Parameter``, "weights", coefficients in the basis of the mixings.
+
+    Example:
+
+    >>> from equivariance import SO3, solve_intertwiners
+    >>> mixing = solve_intertwiners(2 * SO3.irrep(1), 4 * SO3.irrep(1)).parameterization()
+    >>> mixing
+    <mixings 2x1 -> 4x1: weights [8]>
+    >>> mixing.matrix(mixing.initial(rng=0)).shape
+    (12, 6)
+    """
+
+    def __init__(self, mixings):
+        self.mixings = mixings
+        basis = mixings.factored
+        scale = _scale(basis, factored_squared_norm(basis), 0) if basis.size else 0.0
+        description = "coefficients in the basis of the mixings"
+        self.parameters = (Parameter("weights", (basis.size,), scale, 0, description),)
+
+    def matrix(self, values):
+        """The mixing W, float64 [..., dim_out, dim_in], of ``{"weights": [..., size]}``."""
+        values, _ = self._read(values)
+        return self.mixings.factored.assemble(values["weights"])
+
+    def exact(self, values=None):
+        """The mixing as an exact sympy matrix; by default of the ``symbols()``."""
+        (weights,) = self._read_exact(values).values()
+        shape = (self.mixings.rep_out.dim, self.mixings.rep_in.dim)
+        total = sympy.zeros(*shape)
+        for x, matrix in zip(weights, self.mixings, strict=True):
+            total += x * matrix
+        return sympy.ImmutableMatrix(total)
+
+    def _title(self):
+        return f"mixings {self.mixings.rep_in} -> {self.mixings.rep_out}"
+
+
+def parameterize(solution, constraint, *, through=None, zeroth_order=True, num_factors=1):
+    """See ``GeneratorSolution.parameterization``."""
+    if constraint == "free":
+        if through is not None:
+            raise ValueError("through applies to constraint = 'dissipative' only.")
+        return FreeGenerators(solution)
+    if constraint == "dissipative":
+        return DissipativeGenerators(solution, through, zeroth_order, num_factors)
+    raise ValueError(f"constraint must be one of {list(CONSTRAINTS)}, found {constraint!r}.")
+
+
+def _scale(basis, squared_norm, order):
+    """Standard deviation of coefficients for which a channel's row has the squared norm 1."""
+    rows = basis.shape[-2] * (basis.shape[0] if order else 1)
+    if order == 2:  # as heat diffusion, S = delta / 2
+        rows = basis.shape[-2] * basis.shape[0] / 4
+    return float(np.sqrt(rows / squared_norm))
+
+
+def _heat(basis):
+    """Coefficients of heat diffusion in every channel, S_ij = delta_ij / 2, or 0 if it is none."""
+    rep_out, rep_in = basis.decomposition_out.rep, basis.decomposition_in.rep
+    if rep_out != rep_in or not rep_in.group.orthogonal:
+        return 0.0
+    found = []
+    for block in basis.blocks:
+        weights = np.zeros(basis.block_shape(block))
+        if block.irrep_out == block.irrep_in:
+            tensors = block.basis_numpy(2)
+            overlap = np.einsum("niioo->n", tensors) / np.einsum("nijoa,nijoa->n", *2 * [tensors])
+            weights += overlap[:, None, None] * np.eye(block.multiplicity_out) / 2
+        found.append(weights.reshape(-1))
+    return np.concatenate(found)
+
+
+def _combination(coefficients, arrays, shape):
+    total = [sympy.S.Zero] * int(np.prod(shape))
+    for x, array in zip(coefficients, arrays, strict=True):
+        for n, y in enumerate(sympy.flatten(array)):
+            if y != 0:
+                total[n] += x * y
+    return sympy.ImmutableDenseNDimArray([sympy.expand(x) for x in total], shape)

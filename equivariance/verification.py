@@ -1,0 +1,284 @@
+"""Whether given C, B and S commute with a group, and by how much they do not."""
+
+import itertools
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import sympy
+
+from equivariance.characters import ORDERS
+from equivariance.exact import to_numpy
+from equivariance.generator_tensors import infer_shape, read_generator
+from equivariance.groups.base import Group
+from equivariance.representations import require_representation, require_same_group
+
+LETTERS = dict(zip(ORDERS, "CBS", strict=True))
+SHOWN = 8  # violations in a report
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One entry by which an equation is missed.
+
+    Attributes:
+        element: which generator of the group, as "lie_generators[0]".
+        order: "zeroth_order", "first_order" or "second_order".
+        derivatives: derivative indices, (), (i,) or (i, j), counted from 0.
+        channels: (output channel, input channel), counted from 0.
+        residual: left minus right side; a sympy expression or a float.
+    """
+
+    element: str
+    order: str
+    derivatives: tuple
+    channels: tuple
+    residual: Any
+
+    def __str__(self):
+        axes = "".join(str(i) for i in self.derivatives)
+        out, inside = self.channels
+        name = f"{LETTERS[self.order]}_{axes}" if axes else LETTERS[self.order]
+        value = self.residual if isinstance(self.residual, sympy.Expr) else f"{self.residual:.3g}"
+        return f"{name}[{out}, {inside}] misses the equation of {self.element} by {value}"
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What ``verify`` found. True in a condition if the generator is equivariant.
+
+    Attributes:
+        equivariant: whether all equations hold (exactly, or to the tolerance).
+        exact: whether the arithmetic was exact.
+        violations: the ``Violation`` entries, one Lie-algebra or discrete generator and order
+            after the other, the largest first within each.
+        residuals: a dict from pairs (element, order) to arrays [d, ..., out, in], left minus right
+            sides of the equations.
+        size: the largest residual relative to the largest entry of its C, B or S, a float; nan if
+            it depends on symbols.
+        symmetric: whether S_ij = S_ji. If not, its symmetric part, all that acts, was checked.
+        representations: text that says which were checked.
+    """
+
+    equivariant: bool
+    exact: bool
+    violations: tuple
+    residuals: dict
+    size: float
+    symmetric: bool
+    representations: str
+
+    def __bool__(self):
+        return self.equivariant
+
+    def __str__(self):
+        how = "exactly" if self.exact else f"to {self.size:.1e}"
+        lines = []
+        if self.equivariant:
+            lines.append(f"Equivariant ({self.representations}), {how}.")
+        else:
+            lines.append(f"Not equivariant ({self.representations}):")
+            lines += [f"  {x}" for x in self.violations[:SHOWN]]
+            if len(self.violations) > SHOWN:
+                lines.append(f"  and {len(self.violations) - SHOWN} more entries")
+        if not self.symmetric:
+            lines.append(
+                "S_ij and S_ji differ: the symmetric part, (S_ij + S_ji) / 2, is all that acts, "
+                "and was checked."
+            )
+        return "\n".join(lines)
+
+
+def verify(generator, rep_in, rep_out=None, *, tolerance=1e-9):
+    """Whether M = C + sum_i B_i d_i + sum_ij S_ij d_i d_j commutes with a group.
+
+    Checks, for each Lie-algebra generator J and each discrete generator h of the group,
+
+        (J on the derivative indices) X + d rho_out(J) X - X d rho_in(J) = 0
+        (h on the derivative indices) rho_out(h) X rho_in(h)^-1 - X = 0
+
+    for X = C, B and S. These hold for all elements if they hold for the generators.
+
+    Args:
+        generator: ``Generator``, triple (C, B, S) or dict with some of the keys zeroth_order [out,
+            in], first_order [d, out, in] and second_order [d, d, out, in]. Integers, fractions and
+            sympy expressions are checked exactly (symbols may occur, and stand for any real
+            number), floats numerically.
+        rep_in: the representation that M acts on. A group stands for scalar channels.
+        rep_out: the one that it gives; the same by default.
+        tolerance: for floats, how large a residual may be relative to the largest entry of its
+            C, B or S.
+
+    Returns:
+        A ``Verification``; printing it says what is missed where.
+
+    Raises:
+        TypeError, ValueError: if an argument has the wrong type or shape, or is not finite.
+
+    Example: a vector field's gradient of the divergence, and a drift that is none.
+
+    >>> import equivariance, sympy
+    >>> s = [[[[1, 0], [0, 0]], [[0, sympy.Rational(1, 2)], [sympy.Rational(1, 2), 0]]],
+    ...      [[[0, sympy.Rational(1, 2)], [sympy.Rational(1, 2), 0]], [[0, 0], [0, 1]]]]
+    >>> print(equivariance.verify({"second_order": s}, equivariance.O2.irrep(1)))
+    Equivariant (O2: 1), exactly.
+    >>> print(equivariance.verify({"first_order": [[[1]], [[0]]]}, equivariance.SO2))
+    Not equivariant (SO2: 0):
+      B_1[0, 0] misses the equation of lie_generators[0] by 1
+    """
+    if isinstance(rep_in, Group):
+        _, out, inside = infer_shape(generator)
+        rep_out = out * rep_in.trivial if rep_out is None else rep_out
+        rep_in = inside * rep_in.trivial
+    rep_out = rep_in if rep_out is None else rep_out
+    require_representation(rep_in, "rep_in")
+    require_representation(rep_out, "rep_out")
+    require_same_group(rep_in, rep_out, "coupled (rep_in and rep_out)")
+    if not tolerance >= 0:
+        raise ValueError(f"tolerance must not be negative, found {tolerance}.")
+    group = rep_in.group
+    parts, exact = read_generator(generator, group.dim, (rep_out.dim, rep_in.dim))
+    check = _exact_residuals if exact else _numeric_residuals
+    symmetric = True
+    if "second_order" in parts:
+        parts["second_order"], symmetric = _symmetrised(parts["second_order"], exact)
+    violations, residuals, size = [], {}, 0.0
+    for element, order, left in check(parts, rep_in, rep_out):
+        residuals[element, order] = left
+        relative, found = _violations(left, parts[order], element, order, exact, tolerance)
+        size = max(size, relative) if relative == relative else relative
+        violations += found
+    names = str(rep_in) if rep_in == rep_out else f"{rep_in} -> {rep_out}"
+    return Verification(
+        not violations,
+        exact,
+        tuple(violations),
+        residuals,
+        size,
+        symmetric,
+        f"{group.name}: {names}",
+    )
+
+
+def _symmetrised(s, exact):
+    if not exact:
+        other = s.swapaxes(0, 1)
+        return (s + other) / 2, bool(np.array_equal(s, other))
+    other = sympy.permutedims(s, (1, 0, 2, 3))
+    return (s + other) / 2, all(x == 0 for x in sympy.flatten(s - other))
+
+
+def _violations(left, x, element, order, exact, tolerance):
+    if not exact:
+        scale = np.abs(x).max()
+        relative = np.abs(left).max() / scale if scale else 0.0
+        if relative <= tolerance:
+            return relative, []
+        wrong = np.argwhere(np.abs(left) > tolerance * scale)
+        wrong = sorted(map(tuple, wrong.tolist()), key=lambda at: -abs(left[at]))
+        return relative, [_violation(element, order, at, float(left[at])) for at in wrong]
+    wrong = [at for at in np.ndindex(*left.shape) if left[at] != 0]
+    if not wrong:
+        return 0.0, []
+    if any(left[at].free_symbols for at in wrong):
+        return float("nan"), [_violation(element, order, at, left[at]) for at in wrong]
+    wrong.sort(key=lambda at: -abs(float(left[at])))
+    numbers = [y for y in sympy.flatten(x) if not y.free_symbols]
+    scale = max(abs(float(y)) for y in numbers)
+    found = [_violation(element, order, at, left[at]) for at in wrong]
+    return abs(float(left[wrong[0]])) / scale, found
+
+
+def _violation(element, order, at, value):
+    return Violation(element, order, tuple(at[:-2]), tuple(at[-2:]), value)
+
+
+def _numeric_residuals(parts, rep_in, rep_out):
+    group = rep_in.group
+    for n, j in enumerate(group.lie_generators):
+        j = to_numpy(j)
+        a, b = to_numpy(rep_out.lie_algebra[n]), to_numpy(rep_in.lie_algebra[n])
+        for order, x in parts.items():
+            left = a @ x - x @ b
+            for axis in range(x.ndim - 2):
+                left = left + np.moveaxis(np.tensordot(j, x, (1, axis)), 0, axis)
+            yield f"lie_generators[{n}]", order, left
+    for n, h in enumerate(group.discrete_generators):
+        g = to_numpy(h.matrix)
+        a, b = to_numpy(rep_out.matrix(h)), to_numpy(rep_in.matrix(group.inverse(h)))
+        for order, x in parts.items():
+            left = a @ x @ b
+            for axis in range(x.ndim - 2):
+                left = np.moveaxis(np.tensordot(g, left, (1, axis)), 0, axis)
+            yield f"discrete_generators[{n}]", order, left - x
+
+
+def _exact_residuals(parts, rep_in, rep_out):
+    group, axes = rep_in.group, range(rep_in.group.dim)
+    matrices = {name: _by_derivative(x) for name, x in parts.items()}
+    for n, j in enumerate(group.lie_generators):
+        a, b = rep_out.lie_algebra[n], rep_in.lie_algebra[n]
+        for order, x in matrices.items():
+            left = {}
+            for at in x:
+                left[at] = a * x[at] - x[at] * b
+                for slot, axis in enumerate(at):
+                    for k in axes:
+                        if j[axis, k]:
+                            left[at] += j[axis, k] * x[(*at[:slot], k, *at[slot + 1 :])]
+            yield f"lie_generators[{n}]", order, _as_array(left, parts[order].shape)
+    for n, h in enumerate(group.discrete_generators):
+        g, a, b = h.matrix, rep_out.matrix(h), rep_in.matrix(group.inverse(h))
+        for order, x in matrices.items():
+            moved = {at: a * matrix * b for at, matrix in x.items()}
+            left = {}
+            for at in x:
+                left[at] = -x[at]
+                for source in x:
+                    factor = sympy.prod([g[i, k] for i, k in zip(at, source, strict=True)])
+                    if factor:
+                        left[at] += factor * moved[source]
+            yield f"discrete_generators[{n}]", order, _as_array(left, parts[order].shape)
+
+
+def _by_derivative(x):
+    shape = x.shape[-2:]
+    order = len(x.shape) - 2
+    found = {}
+    for at in itertools.product(range(x.shape[0]) if order else (), repeat=order):
+        rows = x[at] if at else x
+        found[at] = sympy.ImmutableMatrix(*shape, sympy.flatten(rows))
+    return found
+
+
+def _as_array(matrices, shape):
+    entries = [simplified(x) for at in sorted(matrices) for x in matrices[at].flat()]
+    return sympy.ImmutableDenseNDimArray(entries, shape)
+
+
+def simplified(x):
+    """An exact expression, 0 if it is zero."""
+    x = sympy.expand(x)
+    if x.is_Rational:
+        return x
+    if not x.free_symbols:
+        return sympy.S.Zero if _is_zero(x) else x
+    terms = {}
+    for term in sympy.Add.make_args(x):
+        number, rest = term.as_independent(*x.free_symbols, as_Add=False)
+        terms[rest] = terms.get(rest, sympy.S.Zero) + number
+    total = sympy.Add(*(simplified(n) * rest for rest, n in terms.items()))
+    # Monomials are independent; other functions of symbols may be related.
+    return total if total.is_polynomial() else sympy.simplify(total)
+
+
+@lru_cache(maxsize=4096)
+def _is_zero(number):
+    """Whether an exact number is 0: decided by digits if it is not, by algebra if it may be."""
+    if abs(sympy.N(number, 30)) > 1e-15:
+        return False
+    if sympy.simplify(number) == 0:
+        return True
+    t = sympy.Dummy()
+    return sympy.minimal_polynomial(number, t) == t
