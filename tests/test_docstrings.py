@@ -14,7 +14,8 @@ PACKAGES = ("tfpn.math", "tfpn.layers", "tfpn.models", "tfpn.distributions", "tf
 
 
 def modules():
-    yield from ("tfpn.augmentation", "tfpn.figures", "tfpn.recipes", "tfpn.spacing")
+    yield from (f"tfpn.{name}" for name in ("augmentation", "evaluation", "figures", "recipes"))
+    yield "tfpn.spacing"
     for package in PACKAGES:
         yield package
         path = importlib.import_module(package).__path__

@@ -31,3 +31,12 @@ def test_unknown_attribute_is_an_attribute_error():
 
     with pytest.raises(AttributeError, match="no_such_thing"):
         _ = tfpn.no_such_thing
+
+
+@pytest.mark.parametrize("module", ["evaluation", "figures"])
+def test_statistics_and_pictures_need_no_tensorflow(module):
+    code = f"import sys, tfpn.{module}; print('tensorflow' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == ["False"]

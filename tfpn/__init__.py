@@ -8,8 +8,8 @@ import importlib
 from tfpn._version import __version__
 
 _SUBMODULES = (
-    *("augmentation", "datasets", "distributions", "figures", "layers", "math", "models"),
-    *("recipes", "training"),
+    *("augmentation", "datasets", "distributions", "evaluation", "figures", "layers", "math"),
+    *("models", "recipes", "training"),
 )
 _FUNCTIONS = {"observations": "tfpn.contract"}
 

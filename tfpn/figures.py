@@ -1,15 +1,24 @@
-"""Pictures of a model: its feature maps with their uncertainty, and its learning curves.
+"""Pictures of a model: feature maps with their uncertainty, learning curves, calibration.
 
 Every function returns a `matplotlib.figure.Figure` that is not registered with pyplot, so nothing
 has to be closed and no display is needed.
 """
 
 import numpy as np
+import scipy.stats
+from matplotlib import colormaps
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from tfpn import evaluation
 
 _PANEL = 1.9  # inches a panel
 _QUERY_BATCH = 2048  # query points evaluated at once, to bound the memory
+_LEGEND = 8  # channels a legend holds; a colour bar shows more
+_QUANTILES = 2000  # points of a Q-Q plot drawn at most
 
 
 def feature_maps(model, x, *, channels=None, resolution=64, origin="upper"):
@@ -92,11 +101,127 @@ def learning_curves(log):
         axes.plot(epochs, log[key], marker=".", label="training")
         if f"val_{key}" in log:
             axes.plot(epochs, log[f"val_{key}"], marker=".", label="validation")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.set_xlabel("epoch")
         axes.set_ylabel(key)
         axes.grid(alpha=0.3)
         axes.legend()
     return figure
+
+
+def reliability_diagram(probabilities, labels, bins=evaluation.BINS, adaptive=False, title=None):
+    """Draws how often the predicted class is right against how sure the prediction is.
+
+    Above, the fraction of right predictions in each bin of the confidence (the largest
+    probability), with its 95 % interval (Wilson's), and its gap to the mean confidence in red; a
+    calibrated predictor lies on the diagonal, an overconfident one below. Beneath, the number of
+    examples in each bin.
+
+    Args:
+        probabilities, labels, bins, adaptive: as in `tfpn.evaluation.expected_calibration_error`.
+        title: text above; by default the calibration error and the number of examples.
+
+    Returns:
+        A matplotlib Figure with two panels.
+
+    Raises:
+        ValueError: as `tfpn.evaluation.expected_calibration_error`.
+
+    Example:
+
+    >>> figure = reliability_diagram([[0.9, 0.1], [0.9, 0.1], [0.4, 0.6]], [0, 1, 1])
+    >>> figure.get_suptitle()
+    'expected calibration error 40.0 %, 3 examples'
+    """
+    found = evaluation.calibration_bins(probabilities, labels, bins, adaptive)
+    if title is None:
+        error = evaluation.expected_calibration_error(probabilities, labels, bins, adaptive)
+        title = f"expected calibration error {error:.1%}, {found.counts.sum()} examples"
+        title = title.replace("%", " %")
+    figure = _figure(columns=1, rows=1, panel=4.5)
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+    seen = found.counts > 0
+    left, width = found.edges[:-1][seen], np.diff(found.edges)[seen]
+    accuracy, confidence, counts = (
+        field[seen] for field in (found.accuracy, found.confidence, found.counts)
+    )
+    bars = {"width": width, "align": "edge", "edgecolor": "white"}
+    intervals = [
+        scipy.stats.binomtest(round(a * n), n).proportion_ci(0.95, "wilson")
+        for a, n in zip(accuracy, counts.tolist(), strict=True)
+    ]
+    upper.bar(left, accuracy, **bars, label="fraction right")
+    upper.bar(
+        left, confidence - accuracy, bottom=accuracy, **bars, color="red", alpha=0.3, label="gap"
+    )
+    upper.errorbar(
+        left + width / 2,
+        accuracy,
+        np.abs(np.transpose(intervals) - accuracy),
+        fmt="none",
+        color="black",
+        linewidth=1,
+        label="95 % interval",
+    )
+    upper.plot([0, 1], [0, 1], "--", color="grey", label="calibrated")
+    upper.set(xlim=(0, 1), ylim=(0, 1), ylabel="fraction right")
+    upper.legend(fontsize=7, loc="upper left")
+    lower.bar_label(lower.bar(left, counts, **bars, color="grey"), fontsize=6, rotation=90)
+    lower.set(xlabel="confidence", ylabel="examples")
+    lower.margins(y=0.4)
+    lower.yaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
+    figure.suptitle(title, fontsize=9)
+    return figure
+
+
+def qq_plot(residuals, standard_deviations, *, axes=None, label=None):
+    """Draws the quantiles of standardised residuals against those of the standard normal.
+
+    Calibrated Gaussian predictions lie on the diagonal. A steeper line is overconfidence: residuals
+    larger than predicted.
+
+    Args:
+        residuals: truth minus predicted mean, any shape.
+        standard_deviations: the predicted ones, positive; broadcast to the residuals' shape. For a
+            regression model both come from ``model.predict_distribution(x)``.
+        axes: matplotlib Axes to draw into, for several sets in one picture; by default those of a
+            new figure.
+        label: of the set in the legend, which gives the residuals' size in units of the predicted
+            standard deviation and the coverage of the 95 % interval besides.
+
+    Returns:
+        The matplotlib Figure. Of more than 2,000 residuals only so many quantiles are drawn.
+
+    Raises:
+        ValueError: as `tfpn.evaluation.standardized`.
+
+    Example:
+
+    >>> rng = np.random.default_rng(0)
+    >>> figure = qq_plot(2 * rng.normal(size=(50, 20)), 1.0, label="layer 1")
+    >>> figure.axes[0].get_legend_handles_labels()[1][1]
+    'layer 1: spread 1.96, 95 % interval covers 68 %'
+    """
+    z = evaluation.standardized(residuals, standard_deviations)
+    expected, found = scipy.stats.probplot(z, fit=False)
+    if len(z) > _QUANTILES:
+        # Evenly in the normal's quantiles, so that the tails stay.
+        even = np.linspace(expected[0], expected[-1], _QUANTILES)
+        chosen = np.unique(np.searchsorted(expected, even))
+        expected, found = expected[chosen], found[chosen]
+    if axes is None:
+        axes = _figure(columns=1, rows=1, panel=4.5).subplots()
+    if not axes.lines:
+        axes.axline((0, 0), slope=1, linestyle="--", color="grey", label="calibrated")
+        axes.set_xlabel("standard normal quantile")
+        axes.set_ylabel("residual / predicted standard deviation")
+        axes.grid(alpha=0.3)
+    spread = evaluation.residual_spread(residuals, standard_deviations)
+    coverage = evaluation.interval_coverage(residuals, standard_deviations)
+    text = f"spread {spread:.2f}, 95 % interval covers {100 * coverage:.0f} %"
+    axes.plot(expected, found, ".", markersize=3, label=f"{label}: {text}" if label else text)
+    axes.legend(fontsize=7, loc="upper left")
+    return axes.figure
 
 
 def save(figure, path):
@@ -206,17 +331,27 @@ def _draw_curves(rows, maps, t, channels):
     columns = 1 + len(maps[0])
     figure = _figure(columns, len(rows), panel=2.6)
     panels = figure.subplots(len(rows), columns, squeeze=False, sharex=True)
+    seen_channels = range(rows[0]["values"].shape[-1])
+    colors = {"samples": _colors(seen_channels), "blocks": _colors(channels)}
     for line, example, blocks in zip(panels, rows, maps, strict=True):
         times, values, variance = (example[k][0] for k in ("points", "values", "variance"))
-        for channel in range(values.shape[-1]):
+        for channel, color in zip(seen_channels, colors["samples"], strict=True):
             seen = np.isfinite(variance[:, channel])
             error = 2 * np.sqrt(variance[seen, channel])
-            line[0].errorbar(times[seen, 0], values[seen, channel], error, fmt=".", markersize=4)
+            line[0].errorbar(
+                times[seen, 0],
+                values[seen, channel],
+                error,
+                fmt=".",
+                markersize=4,
+                color=color,
+                label=f"channel {channel}",
+            )
         for axes, (mean, std) in zip(line[1:], blocks, strict=True):
-            for channel in channels:
+            for channel, color in zip(channels, colors["blocks"], strict=True):
                 m, s = mean[:, channel], std[:, channel]
-                axes.plot(t, m, linewidth=1, label=f"channel {channel}")
-                axes.fill_between(t, m - 2 * s, m + 2 * s, alpha=0.25)
+                axes.plot(t, m, linewidth=1, color=color, label=f"channel {channel}")
+                axes.fill_between(t, m - 2 * s, m + 2 * s, alpha=0.25, color=color, linewidth=0)
             axes.plot(
                 times[:, 0],
                 np.zeros(len(times)),
@@ -229,8 +364,29 @@ def _draw_curves(rows, maps, t, channels):
     panels[0][0].set_title("samples", fontsize=8)
     for block, axes in enumerate(panels[0][1:]):
         axes.set_title(f"block {block + 1}", fontsize=8)
-    panels[0][-1].legend(fontsize=6)
+    _key(figure, panels, seen_channels, channels)
     figure.suptitle(
         "mean and band of two standard deviations; green ticks: observed points", fontsize=9
     )
     return figure
+
+
+def _colors(channels):
+    """A colour a channel: the usual ten where a legend names them, else along a colour map."""
+    if len(channels) <= _LEGEND:
+        return [f"C{index}" for index in range(len(channels))]
+    return list(colormaps["viridis"](np.linspace(0.0, 1.0, len(channels))))
+
+
+def _key(figure, panels, seen_channels, channels):
+    """Names the channels: by a legend, or by a colour bar where there are many."""
+    for column, shown in ((0, seen_channels), (-1, channels)):
+        if len(shown) > _LEGEND:
+            colors = ScalarMappable(BoundaryNorm(np.arange(len(shown) + 1) - 0.5, 256), "viridis")
+            bar = figure.colorbar(colors, ax=panels[:, column], shrink=0.8)
+            ticks = np.unique(np.linspace(0, len(shown) - 1, 5).astype(int))
+            bar.set_ticks(ticks, labels=[str(shown[tick]) for tick in ticks])
+            bar.ax.tick_params(labelsize=6)
+            bar.set_label("channel", fontsize=6)
+        elif len(shown) > 1 or column:  # a single channel of samples needs no name
+            panels[0][column].legend(fontsize=6)

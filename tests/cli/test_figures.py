@@ -1,6 +1,9 @@
 import numpy as np
 import pytest
+import scipy.stats
+from matplotlib.figure import Figure
 
+import tfpn.evaluation
 import tfpn.figures
 
 
@@ -19,13 +22,13 @@ class TwoBlocks:
         return maps
 
 
-def observations(dimensions, examples=2, points=6):
+def observations(dimensions, examples=2, points=6, channels=1):
     rng = np.random.default_rng(0)
-    variance = np.full((examples, points, 1), 0.01)
+    variance = np.full((examples, points, channels), 0.01)
     variance[:, -2:] = np.inf
     return {
         "points": rng.uniform(size=(examples, points, dimensions)),
-        "values": rng.normal(size=(examples, points, 1)),
+        "values": rng.normal(size=(examples, points, channels)),
         "variance": variance,
     }
 
@@ -86,6 +89,34 @@ def test_one_dimension_is_curves_with_a_band():
     np.testing.assert_allclose(axes.lines[1].get_xdata(), x["points"][0, :-2, 0])
 
 
+def legend(axes):
+    return axes.get_legend() and [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def test_few_channels_have_a_legend():
+    x = observations(1, channels=2)
+    figure = tfpn.figures.feature_maps(TwoBlocks(6), x, channels=[4, 2, 5], resolution=9)
+    assert len(figure.axes) == 2 * 3
+    assert legend(panel(figure, "block 2")) == ["channel 4", "channel 2", "channel 5"]
+    assert legend(panel(figure, "samples")) == ["channel 0", "channel 1"]
+    alone = tfpn.figures.feature_maps(TwoBlocks(6), observations(1), channels=[3], resolution=9)
+    assert legend(panel(alone, "block 2")) == ["channel 3"]
+    assert legend(panel(alone, "samples")) is None
+
+
+def test_many_channels_have_a_colour_bar_instead():
+    x = observations(1, channels=20)
+    shown = range(1, 40)
+    figure = tfpn.figures.feature_maps(TwoBlocks(40), x, channels=shown, resolution=9)
+    bars = [axes for axes in figure.axes if axes.get_ylabel() == "channel"]
+    assert len(figure.axes) == 2 * 3 + len(bars) and len(bars) == 2
+    assert all(axes.get_legend() is None for axes in figure.axes)
+    samples, blocks = ([int(t.get_text()) for t in bar.get_yticklabels()] for bar in bars)
+    assert (samples[0], samples[-1]) == (0, 19) and (blocks[0], blocks[-1]) == (1, 39)
+    lines = [line for line in panel(figure, "block 2").lines if len(line.get_xdata()) == 9]
+    assert len(lines) == 39 and len({tuple(line.get_color()) for line in lines}) == 39
+
+
 @pytest.mark.parametrize(
     ("dimensions", "arguments", "said"),
     [
@@ -116,3 +147,96 @@ def test_learning_curves_show_every_epoch():
     assert len(loss.lines) == 2 and len(accuracy.lines) == 1
     with pytest.raises(ValueError, match="'loss' is needed"):
         tfpn.figures.learning_curves({"accuracy": [1]})
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 3, 5, 40])
+def test_learning_curves_count_whole_epochs(epochs):
+    figure = tfpn.figures.learning_curves({"loss": np.linspace(3, 1, epochs)})
+    figure.canvas.draw()
+    low, high = figure.axes[0].get_xlim()
+    ticks = [tick for tick in figure.axes[0].get_xticks() if low <= tick <= high]
+    assert ticks and all(tick == round(tick) for tick in ticks)
+
+
+def predictions():
+    rng = np.random.default_rng(0)
+    probabilities = rng.dirichlet(np.full(4, 0.3), size=300)
+    return probabilities, rng.integers(4, size=300)
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_reliability_diagram_shows_the_table(adaptive):
+    probabilities, labels = predictions()
+    figure = tfpn.figures.reliability_diagram(probabilities, labels, bins=10, adaptive=adaptive)
+    table = tfpn.evaluation.calibration_bins(probabilities, labels, 10, adaptive)
+    seen = table.counts > 0
+    upper, lower = figure.axes
+    right, gap, *_ = upper.containers
+    np.testing.assert_allclose([bar.get_height() for bar in right], table.accuracy[seen])
+    np.testing.assert_allclose([bar.get_x() for bar in right], table.edges[:-1][seen], atol=1e-15)
+    np.testing.assert_allclose([b.get_x() + b.get_width() for b in right], table.edges[1:][seen])
+    tops = [bar.get_y() + bar.get_height() for bar in gap]
+    np.testing.assert_allclose(tops, table.confidence[seen])
+    counts = [int(text.get_text()) for text in lower.texts]
+    assert counts == list(table.counts[seen]) and sum(counts) == 300
+    assert [bar.get_height() for bar in lower.containers[0]] == counts
+    error = tfpn.evaluation.expected_calibration_error(probabilities, labels, 10, adaptive)
+    assert figure.get_suptitle() == f"expected calibration error {100 * error:.1f} %, 300 examples"
+    assert legend(upper) == ["calibrated", "fraction right", "gap", "95 % interval"]
+
+
+def test_reliability_diagram_of_a_single_certain_example(tmp_path):
+    figure = tfpn.figures.reliability_diagram([[1.0, 0.0]], [0], title="one")
+    assert figure.get_suptitle() == "one"
+    tfpn.figures.save(figure, tmp_path / "one.png")
+
+
+def test_qq_plot_is_scipys_probability_plot():
+    rng = np.random.default_rng(0)
+    deviations = rng.uniform(1, 2, size=(20, 1))
+    residuals = 3 * deviations * rng.normal(size=(20, 5))
+    figure = tfpn.figures.qq_plot(residuals, deviations)
+    (axes,) = figure.axes
+    diagonal, drawn = axes.lines
+    assert diagonal.get_slope() == 1 and diagonal.get_xy1() == (0, 0)
+    expected, found = scipy.stats.probplot((residuals / deviations).ravel(), fit=False)
+    np.testing.assert_allclose(drawn.get_xydata(), np.stack([expected, found], -1))
+    spread = tfpn.evaluation.residual_spread(residuals, deviations)
+    coverage = tfpn.evaluation.interval_coverage(residuals, deviations)
+    assert legend(axes)[1] == f"spread {spread:.2f}, 95 % interval covers {100 * coverage:.0f} %"
+
+
+def test_qq_plots_of_several_sets_share_axes_and_keep_the_tails():
+    rng = np.random.default_rng(0)
+    axes = Figure().subplots()
+    many = rng.normal(size=30000)
+    for label, residuals in (("layer 1", many), ("layer 2", many[:50])):
+        figure = tfpn.figures.qq_plot(residuals, 1.0, axes=axes, label=label)
+    assert figure is axes.figure
+    diagonal, first, second = axes.lines
+    assert 500 < len(first.get_xdata()) <= 2000 and len(second.get_xdata()) == 50
+    assert first.get_ydata()[0] == many.min() and first.get_ydata()[-1] == many.max()
+    assert np.all(np.diff(first.get_xdata()) > 0) and np.all(np.diff(first.get_ydata()) >= 0)
+    assert [text.split(":")[0] for text in legend(axes)] == ["calibrated", "layer 1", "layer 2"]
+
+
+def test_qq_plot_of_a_regression_model():
+    rng = np.random.default_rng(0)
+    x = tfpn.observations(rng.uniform(size=(40, 8, 1)), rng.normal(size=(40, 8)))
+    model = tfpn.models.PNCNN(
+        num_classes=None, num_outputs=1, spatial_dim=1, channels=4, num_blocks=1, num_basis=3,
+        spacing=0.2, pooling=(0.0, 1.0),
+    )  # fmt: skip
+    targets = x["values"].mean(axis=1)
+    model.calibrate(x, targets)
+    predicted = model.predict_distribution(x)
+    figure = tfpn.figures.qq_plot(targets - predicted.mean(), predicted.stddev())
+    assert len(figure.axes[0].lines[1].get_xdata()) == 40
+    # The variance was fitted to these very targets.
+    spread = tfpn.evaluation.residual_spread(targets - predicted.mean(), predicted.stddev())
+    assert spread == pytest.approx(1.0, abs=0.05)
+
+
+def test_qq_plot_refuses_what_is_not_observed():
+    with pytest.raises(ValueError, match="standard_deviations must be finite and positive"):
+        tfpn.figures.qq_plot([1.0, 2.0], [1.0, np.inf])

@@ -28,9 +28,9 @@ def test_run_folder_is_complete(trained):
     names = {path.name for path in trained.folder.iterdir()}
     assert names == {
         *("recipe.toml", "log.csv", "model.keras", "result.json", "backup"),
-        *("curves.png", "feature_maps.png"),
+        *("curves.png", "feature_maps.png", "reliability.png"),
     }
-    for picture in ("curves.png", "feature_maps.png"):
+    for picture in ("curves.png", "feature_maps.png", "reliability.png"):
         assert (trained.folder / picture).read_bytes().startswith(PNG)
     assert [int(row["epoch"]) for row in rows(trained.folder)] == list(range(EPOCHS))
 
@@ -43,6 +43,7 @@ def test_result_line(trained):
     assert result["test_error"] == pytest.approx(1 - result["test_accuracy"])
     assert result["test_accuracy"] > 0.3, "ten classes: this small model has learned something"
     assert 0 < result["test_nll"] < np.log(10)
+    assert 0 < result["test_brier"] < 0.9 and 0 < result["test_ece"] < 0.5
     assert result["parameters"] > 0 and result["seconds"] > 0
     assert "GPUs found: " in trained.outcome.err
 

@@ -18,8 +18,75 @@ def test_evaluate_agrees_with_training(trained):
     (line,) = outcome.out.splitlines()
     figures = json.loads(line)
     assert figures["split"] == "test" and figures["recipe"] == "digits"
-    for key in ("accuracy", "error", "nll"):
+    for key in ("accuracy", "error", "nll", "brier", "ece"):
         assert figures[key] == pytest.approx(trained.result[f"test_{key}"], rel=1e-5)
+    assert figures["examples"] == 359 and 0 < figures["adaptive_ece"] < 0.5
+
+
+def test_evaluate_writes_files_where_asked(trained, tmp_path):
+    path, table = tmp_path / "result.json", tmp_path / "bins.csv"
+    outcome = command(
+        *("evaluate", trained.folder, "--bins", "4", "--output", path, "--table", table)
+    )
+    assert outcome.status == 0, outcome.err
+    assert path.read_text() == outcome.out
+    with open(table, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["low"] for row in rows] == ["0", "0.25", "0.5", "0.75"]
+    counts = [int(row["examples"]) for row in rows]
+    assert sum(counts) == 359
+    # Ten classes: no confidence is below 0.1, but a bin may be empty.
+    gaps = [
+        count * abs(float(row["accuracy"]) - float(row["confidence"])) if count else 0.0
+        for count, row in zip(counts, rows, strict=True)
+    ]
+    assert sum(gaps) / 359 == pytest.approx(json.loads(outcome.out)["ece"], abs=1e-5)
+
+
+@pytest.fixture
+def residuals(tmp_path):
+    path = tmp_path / "residuals.npz"
+    np.savez(path, residuals=[[1.0, -3.0]], standard_deviations=[[1.0, 1.0]])
+    return path
+
+
+def test_evaluate_residuals(residuals, tmp_path):
+    outcome = command("evaluate", "--residuals", residuals, "--output", tmp_path / "out.json")
+    assert outcome.status == 0, outcome.err
+    figures = json.loads(outcome.out)
+    assert figures == json.loads((tmp_path / "out.json").read_text())
+    assert figures["spread"] == pytest.approx(np.sqrt(5)) and figures["coverage_95"] == 0.5
+
+
+def test_figures_of_residuals(residuals, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for options, name in (([], "qq.png"), (["--output", "other.png"], "other.png")):
+        outcome = command("figures", "--residuals", residuals, *options)
+        assert outcome.status == 0 and outcome.out.split() == [name], outcome.err
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", ["evaluate", "figures"])
+def test_unusable_residuals_are_named(name, trained, residuals, tmp_path):
+    refused(command(name), "RUN or --residuals")
+    refused(command(name, trained.folder, "--residuals", residuals), "RUN or --residuals")
+    refused(command(name, "--residuals", tmp_path / "none.npz"), "cannot read", "none.npz")
+    path = tmp_path / "wrong.npz"
+    np.savez(path, residuals=[1.0])
+    refused(command(name, "--residuals", path), str(path), "it needs residuals and standard_dev")
+    np.savez(path, residuals=[1.0], standard_deviations=[0.0])
+    refused(command(name, "--residuals", path), str(path), "must be finite and positive, found 0.0")
+    refused(command(name, "--residuals", residuals, "--bins", "0"), "--bins: found 0")
+
+
+def test_evaluate_names_the_file_it_cannot_write(residuals, tmp_path):
+    missing = tmp_path / "missing" / "x"
+    for option in ("--output", "--table"):
+        outcome = command("evaluate", tmp_path, option, missing)
+        refused(outcome, f"{option}: found {missing}", "no folder", "make it")
+    refused(command("evaluate", "--residuals", residuals, "--output", tmp_path), "cannot write")
+    outcome = command("evaluate", "--residuals", residuals, "--table", tmp_path / "x.csv")
+    refused(outcome, "--table: residuals")
 
 
 def test_evaluate_validation_from_the_model_file(trained):
@@ -227,14 +294,15 @@ def test_predict_refuses_other_files(name, trained, tmp_path):
     assert outcome.status == 2 and str(path) in outcome.err
 
 
-def test_figures_writes_both_pictures(trained, tmp_path):
+def test_figures_writes_all_pictures(trained, tmp_path):
     picture = tmp_path / "maps.png"
     outcome = command(
         *("figures", trained.folder, "--examples", "2", "--channel", "1"),
         *("--resolution", "8", "--output", picture),
     )
     assert outcome.status == 0, outcome.err
-    assert outcome.out.split() == [str(picture), str(tmp_path / "curves.png")]
+    names = ("reliability.png", "curves.png")
+    assert outcome.out.split() == [str(picture), *(str(tmp_path / name) for name in names)]
     for path in outcome.out.split():
         with open(path, "rb") as file:
             assert file.read(8) == b"\x89PNG\r\n\x1a\n"

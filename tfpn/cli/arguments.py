@@ -30,6 +30,35 @@ exit status: 0 trained, 1 the loss became NaN, 2 the request cannot be carried o
 """
 
 
+_EVALUATE = """\
+Measure a trained classifier on its recipe's data and print, as one line of JSON:
+
+  accuracy, error   fractions
+  nll               mean negative log likelihood, nats
+  brier             sum of squared errors of the class probabilities, 0 to 2
+  ece               expected calibration error, bins of equal width
+  adaptive_ece      the same, bins of about equally many examples
+  examples          how many
+
+The probabilities are those of the model's predict_proba. With --residuals, measure
+Gaussian predictions instead: rmse, nll, spread (root mean square residual in units of
+its predicted standard deviation, 1 if calibrated), coverage_50 and coverage_95 (of the
+central intervals), residuals (how many).
+"""
+
+_FIGURES = """\
+Draw three pictures and print their names:
+
+  feature_maps.png  mean and standard deviation of each block's feature maps, for a
+                    few test examples
+  reliability.png   accuracy against confidence on the test data, with the number of
+                    examples in each bin
+  curves.png        the learning curves, if the run has a log
+
+With --residuals, draw the Q-Q plot of Gaussian predictions instead (qq.png).
+"""
+
+
 def parser():
     """Builds the argument parser of the command ``tfpn``."""
     root = argparse.ArgumentParser(
@@ -89,16 +118,26 @@ def _add_evaluate(commands):
     evaluate = commands.add_parser(
         "evaluate",
         help="measure a trained model on its recipe's data",
-        description="Measure a trained model on its recipe's data and print accuracy, error and "
-        "negative log likelihood (nats) as one line of JSON.",
+        description=_EVALUATE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _add_run(evaluate)
+    _add_run(evaluate, optional=True)
     evaluate.add_argument(
         "--split",
         choices=("test", "validation"),
         default="test",
         help="the part of the data to measure on (default: %(default)s)",
     )
+    _add_bins(evaluate)
+    evaluate.add_argument(
+        "--output", metavar="FILE.json", help="write the line of JSON to this file too"
+    )
+    evaluate.add_argument(
+        "--table",
+        metavar="FILE.csv",
+        help="write the calibration's bins: borders, examples, mean confidence, accuracy",
+    )
+    _add_residuals(evaluate, "measure")
     _add_data_dir(evaluate)
 
 
@@ -124,11 +163,11 @@ def _add_predict(commands):
 def _add_figures(commands):
     figures = commands.add_parser(
         "figures",
-        help="draw the feature maps and the learning curves of a run",
-        description="Draw, for a few test examples, the mean and the standard deviation of each "
-        "block's feature maps, and the learning curves if the run has a log.",
+        help="draw the feature maps, calibration and learning curves of a run",
+        description=_FIGURES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _add_run(figures)
+    _add_run(figures, optional=True)
     figures.add_argument(
         "--examples", type=int, default=4, metavar="N", help="rows to draw (default: %(default)s)"
     )
@@ -152,14 +191,18 @@ def _add_figures(commands):
     figures.add_argument(
         "--output",
         metavar="FILE.png",
-        help="the picture of the feature maps (default: feature_maps.png in the run folder)",
+        help="the picture of the feature maps (default: feature_maps.png in the run folder); the "
+        "others go next to it",
     )
+    _add_bins(figures)
+    _add_residuals(figures, "draw the Q-Q plot of")
     _add_data_dir(figures)
 
 
-def _add_run(command):
+def _add_run(command, optional=False):
     command.add_argument(
         "run",
+        nargs="?" if optional else None,
         metavar="RUN",
         help="a run folder, a .keras file with its recipe.toml next to it, or the name of a "
         "reference model",
@@ -171,4 +214,23 @@ def _add_data_dir(command):
         "--data-dir",
         metavar="FOLDER",
         help="where the data files are, for data sets that read files (sets data.data_dir)",
+    )
+
+
+def _add_bins(command):
+    command.add_argument(
+        "--bins",
+        type=int,
+        default=15,
+        metavar="N",
+        help="bins of the confidence, for the calibration (default: %(default)s)",
+    )
+
+
+def _add_residuals(command, what):
+    command.add_argument(
+        "--residuals",
+        metavar="FILE.npz",
+        help=f"{what} the Gaussian predictions of this file instead of a run: its arrays "
+        "residuals (truth minus predicted mean) and standard_deviations",
     )

@@ -1,5 +1,6 @@
 """What the subcommands of ``tfpn`` do."""
 
+import contextlib
 import csv
 import importlib.util
 import json
@@ -98,24 +99,96 @@ def _load(options):
 
 
 def _evaluate(options):
-    from tfpn import training
+    from tfpn import evaluation, training
 
+    _check_source(options)
+    _check_folder("--output", options.output)
+    _check_folder("--table", options.table)
+    if options.residuals is not None:
+        if options.table is not None:
+            raise CommandError("--table: residuals have no confidence; leave it out")
+        figures = _gaussian(options, evaluation.gaussian_metrics)
+        _write_result(options, figures)
+        return
     model, recipe, data = _load(options)
     part = getattr(data, options.split)
     if part is None:
         raise CommandError(f"--split: the data set has no {options.split} part; give another")
-    figures = training.evaluate(model, part, batch_size=recipe.sections["training"]["batch_size"])
-    print(json.dumps({"recipe": recipe.name, "split": options.split, **figures}))
+    batch_size = recipe.sections["training"]["batch_size"]
+    found = training.class_probabilities(model, part.x, batch_size=batch_size)
+    figures = evaluation.classification_metrics(found, part.y, options.bins)
+    if options.table is not None:
+        with _writing("--table", options.table) as file:
+            _write_bins(file, evaluation.calibration_bins(found, part.y, options.bins))
+    _write_result(options, {"recipe": recipe.name, "split": options.split, **figures})
+
+
+def _check_source(options):
+    """Checks what `evaluate` and `figures` are asked to look at."""
+    if (options.run is None) == (options.residuals is None):
+        raise CommandError("give either RUN or --residuals FILE.npz")
+    if options.bins < 1:
+        raise CommandError(f"--bins: found {options.bins}; give at least 1")
+
+
+def _check_folder(option, path):
+    """Refuses a name in a folder that does not exist, before any work is done for it."""
+    if path is not None and not Path(path).parent.is_dir():
+        raise CommandError(
+            f"{option}: found {path}, but there is no folder {Path(path).parent}; make it, or give "
+            "another name"
+        )
+
+
+def _gaussian(options, function):
+    """The function's result for the residuals of an .npz file."""
+    arrays = _read_arrays(options.residuals)
+    known = {"residuals", "standard_deviations"}
+    if set(arrays) != known:
+        raise CommandError(
+            f"{options.residuals} holds the arrays {sorted(arrays)}; it needs residuals and "
+            "standard_deviations"
+        )
+    try:
+        return function(**arrays)
+    except ValueError as error:
+        raise CommandError(f"{options.residuals}: {error}") from error
+
+
+def _write_result(options, figures):
+    line = json.dumps(figures)
+    if options.output is not None:
+        with _writing("--output", options.output) as file:
+            file.write(line + "\n")
+    print(line)
+
+
+@contextlib.contextmanager
+def _writing(option, path):
+    """A file to write, with an error that names the option."""
+    try:
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            yield file
+    except OSError as error:
+        raise CommandError(
+            f"{option}: cannot write {path} ({error.strerror}); give another name"
+        ) from error
+
+
+def _write_bins(file, bins):
+    writer = csv.writer(file)
+    writer.writerow(["low", "high", "examples", "confidence", "accuracy"])
+    columns = bins.edges[:-1], bins.edges[1:], bins.counts, bins.confidence, bins.accuracy
+    for low, high, count, *means in zip(*columns, strict=True):
+        # An empty bin has no means.
+        shown = [f"{mean:.6g}" if count else "" for mean in means]
+        writer.writerow([f"{low:.6g}", f"{high:.6g}", count, *shown])
 
 
 def _predict(options):
     if options.output is not None and Path(options.output).suffix not in (".npz", ".csv"):
         raise CommandError(f"--output: found {options.output}; give a name ending in .npz or .csv")
-    if options.output is not None and not Path(options.output).parent.is_dir():
-        raise CommandError(
-            f"--output: found {options.output}, but there is no folder "
-            f"{Path(options.output).parent}; make it, or give another name"
-        )
+    _check_folder("--output", options.output)
     observed = _read_observations(options.file)
 
     from tfpn import training
@@ -128,17 +201,17 @@ def _predict(options):
                 f"{options.file}: {key} has {found} {what}; this model was built for {wanted}"
             )
     _check_range(options.file, observed, model)
-    probabilities = training.probabilities(model.predict(observed, verbose=0))
+    probabilities = training.class_probabilities(model, observed)
     predicted = probabilities.argmax(-1)
     if options.output is None:
         _write_csv(sys.stdout, predicted, probabilities)
         return
+    if options.output.endswith(".csv"):
+        with _writing("--output", options.output) as file:
+            _write_csv(file, predicted, probabilities)
+        return
     try:
-        if options.output.endswith(".csv"):
-            with open(options.output, "w", newline="") as file:
-                _write_csv(file, predicted, probabilities)
-        else:
-            np.savez(options.output, predicted=predicted, probabilities=probabilities)
+        np.savez(options.output, predicted=predicted, probabilities=probabilities)
     except OSError as error:
         raise CommandError(
             f"--output: cannot write {options.output} ({error.strerror}); give another name"
@@ -158,15 +231,14 @@ def _check_range(path, observed, model):
             )
 
 
-def _read_observations(path):
-    import tfpn
-
+def _read_arrays(path):
+    """The arrays of an .npz file, without unpickling anything."""
     try:
         file = np.load(path, allow_pickle=False)
         if isinstance(file, np.ndarray):
             raise ValueError("it holds a single array")
         with file:
-            arrays = {key: file[key] for key in file.files}
+            return {key: file[key] for key in file.files}
     except OSError as error:
         raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
@@ -174,6 +246,12 @@ def _read_observations(path):
             f"{path} is not an .npz file of plain arrays ({error}); write it with numpy.savez, "
             "without arrays of Python objects"
         ) from error
+
+
+def _read_observations(path):
+    import tfpn
+
+    arrays = _read_arrays(path)
     known = ("points", "values", "variance")
     if not {"points", "values"} <= set(arrays) <= set(known):
         raise CommandError(
@@ -201,7 +279,11 @@ def _figures(options):
         raise CommandError(f"--examples: found {options.examples}; give at least 1")
     from tfpn import figures, training
 
-    model, _, data = _load(options)
+    _check_source(options)
+    if options.residuals is not None:
+        _save(_gaussian(options, figures.qq_plot), Path(options.output or "qq.png"))
+        return
+    model, recipe, data = _load(options)
     folder = Path(options.run) if Path(options.run).is_dir() else Path(options.run).parent
     output = Path(options.output or folder / training.FEATURE_MAPS)
     examples = {key: array[: options.examples] for key, array in data.test.x.items()}
@@ -217,6 +299,11 @@ def _figures(options):
     except ValueError as error:
         raise CommandError(str(error)) from error
     _save(picture, output)
+    found = training.class_probabilities(
+        model, data.test.x, batch_size=recipe.sections["training"]["batch_size"]
+    )
+    diagram = figures.reliability_diagram(found, data.test.y, options.bins)
+    _save(diagram, output.with_name(training.RELIABILITY))
     if (folder / training.LOG).exists():
         curves = figures.learning_curves(training.read_log(folder / training.LOG))
         _save(curves, output.with_name(training.CURVES))

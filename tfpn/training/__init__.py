@@ -8,7 +8,7 @@ the uninterrupted run would have done.
 
 from tfpn.training.batches import ShuffledBatches
 from tfpn.training.errors import RunError, TrainingDiverged, layer_message
-from tfpn.training.evaluation import evaluate, probabilities
+from tfpn.training.evaluation import class_probabilities, evaluate, probabilities
 from tfpn.training.folder import (
     BACKUP,
     CURVES,
@@ -16,6 +16,7 @@ from tfpn.training.folder import (
     LOG,
     MODEL,
     RECIPE,
+    RELIABILITY,
     RESULT,
     load_run,
 )
@@ -29,10 +30,12 @@ __all__ = [
     "LOG",
     "MODEL",
     "RECIPE",
+    "RELIABILITY",
     "RESULT",
     "RunError",
     "ShuffledBatches",
     "TrainingDiverged",
+    "class_probabilities",
     "evaluate",
     "layer_message",
     "list_gpus",

@@ -1,35 +1,59 @@
 """Measuring a trained model."""
 
 import numpy as np
+import scipy.special
 
+from tfpn import evaluation
 from tfpn.training.errors import RunError
 
 
-def evaluate(model, part, *, batch_size=50):
+def evaluate(model, part, *, batch_size=50, bins=evaluation.BINS):
     """Measures a classifier on one part of a data set (see `train` for an example).
 
     Args:
-        model: a compiled or uncompiled Keras model whose output is logits [examples, classes].
+        model: a model with ``predict_proba(x, batch_size=...)``, such as `tfpn.models.PNCNN`,
+            compiled or not. The figures of any other Keras model come from
+            `tfpn.evaluation.classification_metrics` and, for logits, `probabilities`.
         part: has `.x` (the observations) and `.y` (integer labels [examples]).
         batch_size: examples a batch.
+        bins: of the calibration errors.
 
     Returns:
-        A dict: accuracy and error (fractions), nll (mean negative log likelihood of the true
-        class, nats), examples.
+        The dict of `tfpn.evaluation.classification_metrics`: accuracy, error, nll, brier, ece,
+        adaptive_ece, examples.
 
     Raises:
-        RunError: a logit is NaN or infinite.
+        RunError: a probability is NaN.
     """
-    logits = model.predict(part.x, batch_size=batch_size, verbose=0)
-    labels = np.asarray(part.y)
-    log_probabilities = _log_softmax(logits)
-    correct = int(np.sum(log_probabilities.argmax(-1) == labels))
-    return {
-        "accuracy": correct / len(labels),
-        "error": (len(labels) - correct) / len(labels),
-        "nll": float(-np.mean(log_probabilities[np.arange(len(labels)), labels])),
-        "examples": len(labels),
-    }
+    found = class_probabilities(model, part.x, batch_size=batch_size)
+    return evaluation.classification_metrics(found, part.y, bins)
+
+
+def class_probabilities(model, x, *, batch_size=50):
+    """The class probabilities that a classifier is judged by, [B, classes] in float64.
+
+    Those of ``model.predict_proba``: averaged over the logits' distribution where the model has
+    one, as with a box for its pooling, otherwise the softmax of the logits.
+
+    Args:
+        model: as in `evaluate`.
+        x: the observations dict.
+        batch_size: examples a batch.
+
+    Raises:
+        RunError: a probability is NaN.
+
+    Example:
+
+    >>> import tfpn
+    >>> x = tfpn.observations([[[0.2], [0.7]]], [[1.0, 2.0]])
+    >>> model = tfpn.models.PNCNN(3, spatial_dim=1, channels=4, num_blocks=1, pooling=(0.0, 1.0))
+    >>> class_probabilities(model, x).shape
+    (1, 3)
+    """
+    found = np.asarray(model.predict_proba(x, batch_size=batch_size), dtype=np.float64)
+    _check_finite(found)
+    return found / found.sum(-1, keepdims=True)
 
 
 def probabilities(logits):
@@ -41,12 +65,11 @@ def probabilities(logits):
     >>> probabilities([[0.0, 0.0]])
     array([[0.5, 0.5]])
     """
-    return np.exp(_log_softmax(logits))
-
-
-def _log_softmax(logits):
     logits = np.asarray(logits, dtype=np.float64)
-    if not np.isfinite(logits).all():
+    _check_finite(logits)
+    return scipy.special.softmax(logits, axis=-1)
+
+
+def _check_finite(output):
+    if not np.isfinite(output).all():
         raise RunError("the model's logits are not finite; its weights are broken")
-    shifted = logits - logits.max(-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))

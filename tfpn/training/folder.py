@@ -19,7 +19,7 @@ RECIPE, LOG, MODEL, RESULT, BACKUP = (
     "result.json",
     "backup",
 )
-CURVES, FEATURE_MAPS = "curves.png", "feature_maps.png"
+CURVES, FEATURE_MAPS, RELIABILITY = "curves.png", "feature_maps.png", "reliability.png"
 
 
 def open_folder(recipe, folder, resume, overwrite):
@@ -43,7 +43,7 @@ def _prepare_folder(recipe, folder, resume, overwrite):
         if resume:
             print(f"no run in {folder} yet: starting one", file=sys.stderr)
     elif overwrite:
-        for name in (LOG, MODEL, RESULT, CURVES, FEATURE_MAPS):
+        for name in (LOG, MODEL, RESULT, CURVES, FEATURE_MAPS, RELIABILITY):
             (folder / name).unlink(missing_ok=True)
         for backup in backup_files(folder / BACKUP):
             backup.unlink()

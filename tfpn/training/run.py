@@ -8,18 +8,19 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from tfpn import recipes
+from tfpn import evaluation, recipes
 from tfpn.training.backup import Backup, restore
 from tfpn.training.batches import ShuffledBatches
 from tfpn.training.callbacks import EpochSeconds, StopOnNaN
 from tfpn.training.errors import RunError, TrainingDiverged, layer_message
-from tfpn.training.evaluation import evaluate
+from tfpn.training.evaluation import class_probabilities, evaluate
 from tfpn.training.folder import (
     BACKUP,
     CURVES,
     FEATURE_MAPS,
     LOG,
     MODEL,
+    RELIABILITY,
     RESULT,
     open_folder,
 )
@@ -41,8 +42,8 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
     """Trains the model of a recipe and writes a run folder.
 
     The folder receives recipe.toml (with every default written out), log.csv, backup/,
-    model.keras, result.json, and the pictures curves.png and feature_maps.png if matplotlib is
-    installed.
+    model.keras, result.json, and the pictures curves.png, reliability.png and feature_maps.png if
+    matplotlib is installed.
 
     Args:
         recipe: a `tfpn.recipes.Recipe`.
@@ -54,8 +55,9 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
 
     Returns:
         A dict: recipe, test_error, test_accuracy and validation_accuracy (fractions), test_nll
-        (nats per example), parameters, epochs, seconds (all epochs, also those before a resume),
-        seed, run (the folder).
+        (nats per example), test_brier and test_ece (`tfpn.evaluation.classification_metrics`),
+        parameters, epochs, seconds (all epochs, also those before a resume), seed, run (the
+        folder).
 
     Raises:
         RecipeError: the recipe is not usable.
@@ -102,9 +104,10 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
     if finished < training["epochs"]:
         _fit(model, batches, data.validation, training, folder, finished, verbose)
     model.save(folder / MODEL)
-    result = _result(recipe, folder, model, data)
+    test = class_probabilities(model, data.test.x, batch_size=training["batch_size"])
+    result = _result(recipe, folder, model, data, test)
     (folder / RESULT).write_text(json.dumps(result, indent=2) + "\n")
-    _draw(folder, model, data)
+    _draw(folder, model, data, test)
     return result
 
 
@@ -149,22 +152,24 @@ def _fit(model, batches, validation, training, folder, finished, verbose):
         )
     except tf.errors.InvalidArgumentError as error:
         reason = layer_message(error)
-        if reason is None or "not finite" not in reason:
+        if reason is None or not any(sign in reason for sign in ("not finite", "or NaN")):
             raise
         raise TrainingDiverged(
             f"{reason}; lower training.learning_rate or check the data"
         ) from error
 
 
-def _result(recipe, folder, model, data):
+def _result(recipe, folder, model, data, test_probabilities):
     training = recipe.sections["training"]
-    test = evaluate(model, data.test, batch_size=training["batch_size"])
+    test = evaluation.classification_metrics(test_probabilities, data.test.y)
     validation = evaluate(model, data.validation, batch_size=training["batch_size"])
     return {
         "recipe": recipe.name,
         "test_error": test["error"],
         "test_accuracy": test["accuracy"],
         "test_nll": test["nll"],
+        "test_brier": test["brier"],
+        "test_ece": test["ece"],
         "validation_accuracy": validation["accuracy"],
         "parameters": model.count_params(),
         "epochs": training["epochs"],
@@ -174,13 +179,15 @@ def _result(recipe, folder, model, data):
     }
 
 
-def _draw(folder, model, data):
+def _draw(folder, model, data, test_probabilities):
     if importlib.util.find_spec("matplotlib") is None:
         print("no pictures: install 'tfpn[plots]' for matplotlib", file=sys.stderr)
         return
     from tfpn import figures
 
     figures.save(figures.learning_curves(read_log(folder / LOG)), folder / CURVES)
+    diagram = figures.reliability_diagram(test_probabilities, data.test.y)
+    figures.save(diagram, folder / RELIABILITY)
     examples = {key: array[:4] for key, array in data.test.x.items()}
     if examples["points"].shape[-1] <= 2:
         figures.save(figures.feature_maps(model, examples), folder / FEATURE_MAPS)

@@ -1,0 +1,307 @@
+"""How good predictions are, and how far their uncertainty can be trusted. No TensorFlow here.
+
+Two kinds of prediction, both as plain arrays: class probabilities with labels, and Gaussians, given
+by the residuals (truth minus predicted mean) and the predicted standard deviations. `tfpn.figures`
+draws them: `reliability_diagram` and `qq_plot`.
+"""
+
+import dataclasses
+
+import numpy as np
+import scipy.stats
+import sklearn.metrics
+
+BINS = 15
+
+
+def classification_metrics(probabilities, labels, bins=BINS):
+    """Figures of merit of class probabilities.
+
+    Args:
+        probabilities: [B, classes], rows that sum to 1.
+        labels: integers 0 to classes - 1, [B].
+        bins: of the calibration errors.
+
+    Returns:
+        A dict of numbers:
+
+        - accuracy, error: fractions of examples whose largest probability is on the right class,
+          and on another.
+        - nll: mean negative log likelihood of the right class, nats. Probabilities count as at
+          least 2.2e-16, so that one of them does not make it infinite.
+        - brier: mean over examples of ``sum_k (p_k - [k is right])^2``, from 0 to 2.
+        - ece, adaptive_ece: `expected_calibration_error` with bins of equal width and with bins of
+          about equally many examples.
+        - examples: B.
+
+    Raises:
+        ValueError: for wrong shapes, rows that do not sum to 1, or labels out of range.
+
+    Example:
+
+    >>> found = classification_metrics([[0.8, 0.2], [0.4, 0.6]], [0, 0])
+    >>> round(found["accuracy"], 3), round(found["nll"], 3), round(found["brier"], 3)
+    (0.5, 0.57, 0.4)
+    """
+    probabilities, labels = _checked(probabilities, labels)
+    classes = range(probabilities.shape[1])
+    correct = int(np.sum(probabilities.argmax(-1) == labels))
+    return {
+        "accuracy": correct / len(labels),
+        "error": (len(labels) - correct) / len(labels),
+        "nll": float(sklearn.metrics.log_loss(labels, probabilities, labels=classes)),
+        "brier": float(
+            sklearn.metrics.brier_score_loss(
+                labels, probabilities, labels=classes, scale_by_half=False
+            )
+        ),
+        "ece": expected_calibration_error(probabilities, labels, bins),
+        "adaptive_ece": expected_calibration_error(probabilities, labels, bins, adaptive=True),
+        "examples": len(labels),
+    }
+
+
+def expected_calibration_error(probabilities, labels, bins=BINS, adaptive=False):
+    """Expected calibration error of the predicted class.
+
+    ``sum_b (count_b / B) |accuracy_b - confidence_b|`` over bins of the confidence, which is the
+    largest probability of an example; accuracy and confidence are the bin's means (Guo et al.,
+    On Calibration of Modern Neural Networks, 2017). Few examples bias it upwards: a calibrated
+    predictor scores about ``sqrt(2 / pi) sum_b sqrt(v_b count_b) / B``, with v_b the mean of
+    confidence (1 - confidence) in the bin; that is 0.008 for 1,000 examples at a confidence of 0.9.
+
+    Args:
+        probabilities: [B, classes], rows that sum to 1.
+        labels: integers 0 to classes - 1, [B].
+        bins: number of bins.
+        adaptive: False for bins of equal width, ``(b / bins, (b + 1) / bins]``; True for bins with
+            about equally many examples, which the width does not leave almost empty.
+
+    Returns:
+        A number from 0 to 1.
+
+    Raises:
+        ValueError: as for `classification_metrics`, or if ``bins`` is no positive integer.
+
+    Example:
+
+    Confidences 0.9, 0.9 and 0.6, of which the first and the last are right.
+
+    >>> p = [[0.9, 0.1], [0.9, 0.1], [0.4, 0.6]]
+    >>> round(expected_calibration_error(p, [0, 1, 1]), 4)  # (2 |0.5 - 0.9| + |1 - 0.6|) / 3
+    0.4
+    """
+    found = calibration_bins(probabilities, labels, bins, adaptive)
+    seen = found.counts > 0
+    gaps = np.abs(found.accuracy - found.confidence)[seen]
+    return float(np.sum(found.counts[seen] * gaps) / np.sum(found.counts))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CalibrationBins:
+    """Examples sorted into bins by their confidence.
+
+    Attributes:
+        edges: borders of the bins, [bins + 1]; a bin holds its upper border.
+        counts: examples in each bin, [bins].
+        confidence: mean confidence in each bin, NaN in an empty one, [bins].
+        accuracy: fraction of examples classified rightly, NaN in an empty bin, [bins].
+    """
+
+    edges: np.ndarray
+    counts: np.ndarray
+    confidence: np.ndarray
+    accuracy: np.ndarray
+
+
+def calibration_bins(probabilities, labels, bins=BINS, adaptive=False):
+    """The table behind the calibration error and the reliability diagram.
+
+    The non-empty bins are those of `sklearn.calibration.calibration_curve` of "the predicted class
+    is right" against the confidence; here with the number of examples in each.
+
+    Args:
+        probabilities, labels, bins, adaptive: as in `expected_calibration_error`. With ``adaptive``
+            there may be fewer bins, where many examples have the same confidence.
+
+    Returns:
+        `CalibrationBins`.
+
+    Example:
+
+    >>> found = calibration_bins([[0.9, 0.1], [0.9, 0.1], [0.4, 0.6]], [0, 1, 1], bins=2)
+    >>> found.counts, found.accuracy.round(2), found.confidence.round(2)
+    (array([0, 3]), array([ nan, 0.67]), array([nan, 0.8]))
+    """
+    probabilities, labels = _checked(probabilities, labels)
+    if isinstance(bins, bool) or not isinstance(bins, (int, np.integer)) or bins < 1:
+        raise ValueError(f"bins must be a positive integer, found {bins!r}.")
+    confidence = probabilities.max(-1)
+    edges = np.linspace(0.0, 1.0, bins + 1)
+    if adaptive:
+        inner = np.unique(np.quantile(confidence, edges)[1:-1])
+        edges = np.concatenate([[0.0], inner[(0.0 < inner) & (inner < 1.0)], [1.0]])
+    place = np.searchsorted(edges[1:-1], confidence)
+    counts = np.bincount(place, minlength=len(edges) - 1)
+
+    def mean(quantity):
+        total = np.bincount(place, weights=quantity, minlength=len(counts))
+        return np.divide(total, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+
+    return CalibrationBins(
+        edges, counts, mean(confidence), mean(probabilities.argmax(-1) == labels)
+    )
+
+
+def gaussian_metrics(residuals, standard_deviations):
+    """Figures of merit of Gaussian predictions.
+
+    Args:
+        residuals: truth minus predicted mean, any shape.
+        standard_deviations: the predicted ones, positive; broadcast to the residuals' shape.
+
+    Returns:
+        A dict of numbers: rmse (root mean square residual, in the residuals' unit), nll (mean
+        negative log density, nats), spread (`residual_spread`), coverage_50 and coverage_95 (of the
+        central 50 % and 95 % intervals, fractions), residuals (how many).
+
+    Raises:
+        ValueError: as for `standardized`.
+
+    Example:
+
+    >>> found = gaussian_metrics([1.0, -1.0, 3.0], 1.0)
+    >>> round(found["rmse"], 3), round(found["coverage_95"], 3)
+    (1.915, 0.667)
+    """
+    z = standardized(residuals, standard_deviations)
+    log_density = scipy.stats.norm.logpdf(z) - np.log(
+        np.broadcast_to(standard_deviations, np.shape(residuals)).ravel()
+    )
+    return {
+        "rmse": float(np.sqrt(np.mean(np.square(residuals, dtype=np.float64)))),
+        "nll": float(-np.mean(log_density)),
+        "spread": _root_mean_square(z),
+        "coverage_50": _coverage(z, 0.5),
+        "coverage_95": _coverage(z, 0.95),
+        "residuals": len(z),
+    }
+
+
+def interval_coverage(residuals, standard_deviations, level=0.95):
+    """Fraction of the truth that lies within the predicted central interval.
+
+    Args:
+        residuals, standard_deviations: as in `gaussian_metrics`.
+        level: probability that the interval is predicted to have, between 0 and 1.
+
+    Returns:
+        A fraction; ``level`` where the predictions are calibrated.
+
+    Raises:
+        ValueError: as for `standardized`, or if ``level`` is not between 0 and 1.
+
+    Example:
+
+    >>> interval_coverage([0.5, -1.0, 1.9, 2.1], 1.0)  # |z| up to 1.96
+    0.75
+    """
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level must be between 0 and 1, found {level!r}.")
+    return _coverage(standardized(residuals, standard_deviations), level)
+
+
+def residual_spread(residuals, standard_deviations):
+    """Size of the residuals in units of their predicted standard deviations.
+
+    The root mean square of residual / standard deviation: 1 where the predictions are calibrated,
+    above 1 where they are overconfident.
+
+    Args:
+        residuals, standard_deviations: as in `gaussian_metrics`.
+
+    Raises:
+        ValueError: as for `standardized`.
+
+    Example:
+
+    >>> residual_spread([2.0, -2.0], 1.0)
+    2.0
+    """
+    return _root_mean_square(standardized(residuals, standard_deviations))
+
+
+def standardized(residuals, standard_deviations):
+    """residual / standard deviation as one row of numbers, standard normal if calibrated.
+
+    Args:
+        residuals, standard_deviations: as in `gaussian_metrics`.
+
+    Raises:
+        ValueError: if there is no residual, if the shapes do not broadcast, if a number is not
+            finite, or if a standard deviation is not positive.
+
+    Example:
+
+    >>> standardized([[1.0], [-3.0]], [[0.5], [1.0]])
+    array([ 2., -3.])
+    """
+    residuals = np.asarray(residuals, np.float64)
+    deviations = np.asarray(standard_deviations, np.float64)
+    try:
+        deviations = np.broadcast_to(deviations, residuals.shape)
+    except ValueError as error:
+        raise ValueError(
+            f"standard_deviations has shape {deviations.shape}, which does not fit that of "
+            f"residuals, {residuals.shape}."
+        ) from error
+    if not residuals.size:
+        raise ValueError(f"residuals has shape {residuals.shape}; give at least one.")
+    for name, wrong in (
+        ("residuals", ~np.isfinite(residuals)),
+        ("standard_deviations", ~(np.isfinite(deviations) & (deviations > 0.0))),
+    ):
+        if wrong.any():
+            found = (residuals if name == "residuals" else deviations)[wrong][0]
+            wanted = "finite" + (" and positive" if name == "standard_deviations" else "")
+            raise ValueError(
+                f"{name} must be {wanted}, found {found} and {int(wrong.sum()) - 1} more such of "
+                f"{wrong.size}; leave out what is not observed or known exactly."
+            )
+    return (residuals / deviations).ravel()
+
+
+def _root_mean_square(z):
+    return float(np.sqrt(np.mean(np.square(z))))
+
+
+def _coverage(z, level):
+    return float(np.mean(np.abs(z) <= scipy.stats.norm.ppf(0.5 + level / 2)))
+
+
+def _checked(probabilities, labels):
+    """Both as arrays, the probabilities in float64."""
+    probabilities, labels = np.asarray(probabilities, np.float64), np.asarray(labels)
+    if probabilities.ndim != 2 or len(probabilities) < 1 or probabilities.shape[1] < 2:
+        raise ValueError(
+            f"probabilities has shape {probabilities.shape}, expected [examples, classes] with at "
+            "least one example and two classes; for two classes give both columns, [1 - p, p]."
+        )
+    off = np.abs(probabilities.sum(-1) - 1.0)
+    if not (np.all(probabilities >= 0.0) and np.all(off < 1e-3)):
+        row = int(np.argmax(~(np.all(probabilities >= 0.0, -1) & (off < 1e-3))))
+        raise ValueError(
+            f"probabilities: row {row} is {probabilities[row].tolist()}; give probabilities, at "
+            "least 0 and with the sum 1 (of logits take the softmax first)."
+        )
+    if labels.shape != probabilities.shape[:1] or labels.dtype.kind not in "iu":
+        raise ValueError(
+            f"labels has shape {labels.shape} and dtype {labels.dtype}, expected one integer for "
+            f"each of the {len(probabilities)} rows of probabilities."
+        )
+    if labels.min() < 0 or labels.max() >= probabilities.shape[1]:
+        raise ValueError(
+            f"labels are from {labels.min()} to {labels.max()}, but there are "
+            f"{probabilities.shape[1]} classes; count them from 0."
+        )
+    return probabilities / probabilities.sum(-1, keepdims=True), labels
