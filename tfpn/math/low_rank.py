@@ -163,7 +163,7 @@ def leading_functionals(gp, cross, query, query_weight, *, drift, diffusion, ran
     With P that covariance and U [.., r] vectors that approximate its leading eigenvectors, the
     result is ``J = P U (U^T P U)^(-1/2)``: ``P - J J^T`` is positive semidefinite whatever U is,
     and U can be a constant for gradients. U comes from a subspace iteration that starts with waves
-    over the points, so that it moves with their order.
+    over the points, so that it moves with their order and place.
 
     Args:
         gp: `Conditioning` with shared noise.
@@ -199,7 +199,7 @@ def leading_functionals(gp, cross, query, query_weight, *, drift, diffusion, ran
 
     def times(prior, flat, vectors):
         """P vectors; the whitener hides its derivatives from all but `solve`."""
-        count = vectors.shape[-1]
+        count = tf.shape(vectors)[-1]
         by_operator = tf.reshape(vectors, [shape[0], shape[1], operators, count])
         by_operator = tf.reshape(tf.einsum("bmkr->bkmr", by_operator), tf.shape(vectors))
         observed = tf.matmul(flat, vectors, transpose_a=True)
@@ -208,13 +208,16 @@ def leading_functionals(gp, cross, query, query_weight, *, drift, diffusion, ran
 
     matrices = gp._matrices(gp.points, gp.given_variance)
     constants = tf.stop_gradient(prior), tf.stop_gradient(flat)
-    vectors = _waves(query, gp.length_scale, operators, rank + _OVERSAMPLING) * weight
+    waves = _waves(query, query_weight, gp.length_scale, operators, rank + _OVERSAMPLING)
+    vectors = waves * weight
     for _ in range(_ROUNDS):
-        vectors = times(*constants, _orthonormal(vectors))
-    vectors = _orthonormal(vectors)
+        vectors = times(*constants, tf.linalg.qr(vectors).q * weight)
+    vectors = tf.linalg.qr(vectors).q * weight
     ritz = tf.matmul(vectors, times(*constants, vectors), transpose_a=True)
     _, rotation = tf.linalg.eigh(0.5 * (ritz + tf.linalg.matrix_transpose(ritz)))
     vectors = tf.matmul(vectors, rotation[..., ::-1][..., :rank])  # leading first
+    vectors = tf.pad(vectors, [[0, 0], [0, 0], [0, rank - tf.shape(vectors)[-1]]])
+    vectors = tf.ensure_shape(vectors, [None, None, rank])
     vectors = tf.stop_gradient(vectors)
     images = times(prior, flat, vectors)
     gram = tf.matmul(vectors, images, transpose_a=True)
@@ -233,26 +236,18 @@ def _ridge(gram):
     return size[..., None, None] * tf.eye(gram.shape[-1], dtype=gram.dtype)
 
 
-def _orthonormal(vectors):
-    """Orthonormal basis of the columns' span, [.., n, k], with 0 in columns beyond its rank."""
-    scale = tf.reduce_max(tf.abs(vectors), axis=[-2, -1], keepdims=True)
-    vectors = tf.math.divide_no_nan(vectors, scale)
-    for _ in range(2):  # once more: the Gram matrix squares the condition number
-        values, rotation = tf.linalg.eigh(tf.matmul(vectors, vectors, transpose_a=True))
-        cut = values[..., -1:] * (1e-6 if vectors.dtype == tf.float32 else 1e-14)
-        inverse = tf.where(values > cut, tf.math.rsqrt(tf.maximum(values, 1e-30)), 0.0)
-        vectors = tf.matmul(vectors, rotation * inverse[..., None, :])
-    return vectors
-
-
-def _waves(query, length_scale, operators, count):
+def _waves(query, query_weight, length_scale, operators, count):
     """Start of the subspace iteration, [B, M K, count]: cosines of fixed random frequencies."""
     dim = query.shape[-1]
     frequency = tf.random.stateless_normal([dim, count], seed=[3, 1], dtype=query.dtype)
     phase = tf.random.stateless_uniform(
         [operators, count], seed=[3, 2], maxval=2.0 * math.pi, dtype=query.dtype
     )
-    angle = tf.tensordot(query, frequency / length_scale, 1)[:, :, None] + phase
+    total = tf.reduce_sum(query_weight, axis=1, keepdims=True)
+    centre = tf.math.divide_no_nan(
+        tf.reduce_sum(query * query_weight, axis=1, keepdims=True), total
+    )
+    angle = tf.tensordot(query - centre, frequency / length_scale, 1)[:, :, None] + phase
     return tf.reshape(tf.cos(angle), [tf.shape(query)[0], -1, count])
 
 
