@@ -113,9 +113,8 @@ def reliability_diagram(probabilities, labels, bins=evaluation.BINS, adaptive=Fa
     """Draws how often the predicted class is right against how sure the prediction is.
 
     Above, the fraction of right predictions in each bin of the confidence (the largest
-    probability), with its 95 % interval (Wilson's), and its gap to the mean confidence in red; a
-    calibrated predictor lies on the diagonal, an overconfident one below. Beneath, the number of
-    examples in each bin.
+    probability), with its 95 % interval (Wilson's), and in red the mean confidence that it should
+    equal; an overconfident predictor lies below it. Beneath, the number of examples in each bin.
 
     Args:
         probabilities, labels, bins, adaptive: as in `tfpn.evaluation.expected_calibration_error`.
@@ -151,9 +150,7 @@ def reliability_diagram(probabilities, labels, bins=evaluation.BINS, adaptive=Fa
         for a, n in zip(accuracy, counts.tolist(), strict=True)
     ]
     upper.bar(left, accuracy, **bars, label="fraction right")
-    upper.bar(
-        left, confidence - accuracy, bottom=accuracy, **bars, color="red", alpha=0.3, label="gap"
-    )
+    upper.hlines(confidence, left, left + width, color="red", linewidth=2, label="mean confidence")
     upper.errorbar(
         left + width / 2,
         accuracy,
@@ -163,7 +160,7 @@ def reliability_diagram(probabilities, labels, bins=evaluation.BINS, adaptive=Fa
         linewidth=1,
         label="95 % interval",
     )
-    upper.plot([0, 1], [0, 1], "--", color="grey", label="calibrated")
+    upper.plot([0, 1], [0, 1], "--", color="grey", label="diagonal")
     upper.set(xlim=(0, 1), ylim=(0, 1), ylabel="fraction right")
     upper.legend(fontsize=7, loc="upper left")
     lower.bar_label(lower.bar(left, counts, **bars, color="grey"), fontsize=6, rotation=90)

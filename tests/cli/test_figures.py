@@ -171,18 +171,18 @@ def test_reliability_diagram_shows_the_table(adaptive):
     table = tfpn.evaluation.calibration_bins(probabilities, labels, 10, adaptive)
     seen = table.counts > 0
     upper, lower = figure.axes
-    right, gap, *_ = upper.containers
+    right = upper.containers[0]
     np.testing.assert_allclose([bar.get_height() for bar in right], table.accuracy[seen])
     np.testing.assert_allclose([bar.get_x() for bar in right], table.edges[:-1][seen], atol=1e-15)
     np.testing.assert_allclose([b.get_x() + b.get_width() for b in right], table.edges[1:][seen])
-    tops = [bar.get_y() + bar.get_height() for bar in gap]
-    np.testing.assert_allclose(tops, table.confidence[seen])
+    levels = [segment[0, 1] for segment in upper.collections[0].get_segments()]
+    np.testing.assert_allclose(levels, table.confidence[seen])
     counts = [int(text.get_text()) for text in lower.texts]
     assert counts == list(table.counts[seen]) and sum(counts) == 300
     assert [bar.get_height() for bar in lower.containers[0]] == counts
     error = tfpn.evaluation.expected_calibration_error(probabilities, labels, 10, adaptive)
     assert figure.get_suptitle() == f"expected calibration error {100 * error:.1f} %, 300 examples"
-    assert legend(upper) == ["calibrated", "fraction right", "gap", "95 % interval"]
+    assert legend(upper) == ["mean confidence", "diagonal", "fraction right", "95 % interval"]
 
 
 def test_reliability_diagram_of_a_single_certain_example(tmp_path):
