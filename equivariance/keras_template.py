@@ -8,6 +8,8 @@ Fields are sampled on a periodic grid. Made by the package `equivariance`; this 
 NumPy only.
 """
 
+from numbers import Real
+
 import keras
 import numpy as np
 from keras import ops
@@ -38,7 +40,7 @@ class @NAME@(keras.layers.Layer):
         super().__init__(**kwargs)
         length = spacing if length is None else length
         for name, value in (("spacing", spacing), ("length", length)):
-            if not (np.isscalar(value) and np.isfinite(value) and value > 0):
+            if not (isinstance(value, Real) and np.isfinite(value) and value > 0):
                 raise ValueError(f"{name} must be a positive number, found {value!r}.")
         self.spacing = float(spacing)
         self.length = float(length)
@@ -50,6 +52,7 @@ class @NAME@(keras.layers.Layer):
                 name=name,
                 shape=shape,
                 initializer=_initializer(center, scale, self.length**power),
+                autocast=False,  # nothing is computed in half precision
             )
             setattr(self, name, weight)
 

@@ -94,7 +94,7 @@ def _named(out, inside, order):
     if order == 1 and two and is_vector(out):
         yield "grad", _array(d, lambda i, a: sympy.Integer(i == a), 1, (d, 1))
         if d == 2:
-            yield "rot", _array(d, lambda i, a: epsilon(a, i), 1, (d, 1))
+            yield "rot", _array(d, lambda i, a: epsilon(i, a), 1, (d, 1))
     if order == 1 and d == 3 and same and is_vector(out):
         entries = [epsilon(a, i, b) for i in range(3) for a in range(3) for b in range(3)]
         yield "curl", sympy.ImmutableDenseNDimArray(entries, (3, 3, 3))
@@ -105,7 +105,7 @@ def _named(out, inside, order):
             yield "grad div", div
             if d == 2:
                 yield "laplacian turn", _laplacian(d, sympy.Matrix(TURN))
-                yield "rot div", _second(d, lambda i, j, a, b: epsilon(a, i) * int(b == j))
+                yield "rot div", _second(d, lambda i, j, a, b: epsilon(i, a) * int(b == j))
         elif out.dim == 2:
             yield "laplacian turn", _laplacian(d, sympy.Matrix(TURN))
 

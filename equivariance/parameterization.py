@@ -23,7 +23,12 @@ from equivariance.characters import ORDERS
 from equivariance.decomposition import decompose
 from equivariance.factored import FactoredBasis, PairBlock
 from equivariance.generator_tensors import Generator
-from equivariance.representations import natural_number, require_representation, require_same_group
+from equivariance.representations import (
+    natural_number,
+    positive_number,
+    require_representation,
+    require_same_group,
+)
 from equivariance.symmetric import SymmetricBasis
 
 CONSTRAINTS = ("dissipative", "free")
@@ -83,8 +88,7 @@ class Parameterization:
         Returns:
             A dict from names to float64 arrays.
         """
-        if not (np.isscalar(length) and np.isfinite(length) and length > 0):
-            raise ValueError(f"length must be a positive number, found {length!r}.")
+        length = positive_number(length, "length")
         rng = np.random.default_rng(rng)
         return {
             p.name: (p.center + p.scale * rng.normal(size=p.shape)) * length**p.length_power

@@ -7,7 +7,7 @@ the generators' matrices in the basis in which they are simplest, for the exact 
 
 import math
 from functools import cached_property
-from numbers import Integral
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
@@ -358,6 +358,15 @@ def require_same_group(left, right, verb):
             f"Representations of different groups cannot be {verb}: found {left.group.name} "
             f"({left}) and {right.group.name} ({right})."
         )
+
+
+def positive_number(value, name):
+    """The value as a float; an error that names the argument if it is no positive number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a positive number, found {value!r}.")
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a positive number, found {value!r}.")
+    return float(value)
 
 
 def natural_number(value, name):

@@ -6,6 +6,7 @@ import numpy as np
 
 from equivariance.characters import ORDERS
 from equivariance.generator_tensors import as_float, infer_shape, read_generator
+from equivariance.representations import positive_number
 
 DIRECTIONS = 360
 RADII = 241
@@ -98,10 +99,8 @@ def amplifies(generator, length_scale=None):
     On the RBF kernel A k exists: min Re spec S(k) + l^2 / 2 = 0.03.
     On the RBF kernel A k A' does not exist: min Re spec S(k) + l^2 / 4 = -0.01.
     """
-    if length_scale is not None and not (
-        np.isscalar(length_scale) and np.isfinite(length_scale) and length_scale > 0
-    ):
-        raise ValueError(f"length_scale must be a positive number, found {length_scale!r}.")
+    if length_scale is not None:
+        length_scale = positive_number(length_scale, "length_scale")
     c, b, s = _arrays(generator)
     dim = len(b)
     directions = _directions(dim)

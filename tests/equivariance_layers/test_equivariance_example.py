@@ -1,0 +1,25 @@
+import importlib.util
+from pathlib import Path
+
+PATH = Path(__file__).parents[2] / "examples" / "equivariance_layer.py"
+
+
+def test_from_a_representation_to_a_layer(capsys):
+    spec = importlib.util.spec_from_file_location("equivariance_layer", PATH)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    solution, layer, error = module.main()
+    out = capsys.readouterr().out
+    assert solution.dimensions == {"zeroth_order": 6, "first_order": 8, "second_order": 8}
+    assert error < 1e-5 and len(layer.weights) == 3
+    for text in (
+        "9 steps, checked True",
+        "residual 0",
+        r"\operatorname{div} \mathbf{v}",
+        "C[2, 3] = -1.0: Equivariant",
+        "C[2, 3] = 1.0: Not equivariant",
+        "free:        exp(M) amplifies",
+        "dissipative: exp(M) does not amplify",
+        "turning the input by 90 degrees",
+    ):
+        assert text in out
