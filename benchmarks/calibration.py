@@ -41,6 +41,8 @@ FIELDS = (
     *("standard_error", "residual_mean", "coverage", "rms_error", "predicted_std", "seconds"),
     *(f"q{level:g}" for level in LEVELS),
 )
+# Least noise variance of observations that the layers resolve, in units of the signal's variance.
+FLOORS = {"float32": 3e-5, "float64": 1e-12}
 # In the covariance of joint mode, entries computed at a time.
 _ENTRIES = 2**21
 
@@ -84,18 +86,23 @@ MODES = (
     Variant("joint"),
     Variant("sampled"),
 )
+NUGGETS = (1e-3, 1e-2, 1e-1)
+FITTED = {"length": "fit", "nugget": "fit", "centred": True}
 VARIANTS = (
-    *(Variant("low_rank", 16, drawn=drawn) for drawn in (8, 16, 32)),
-    *(Variant("joint", length=length) for length in (0.5, 0.7, 1.4, "fit")),
-    *(Variant("low_rank", 16, length=length) for length in (0.5, 0.7, 1.4, "fit")),
-    *(Variant("joint", nugget=nugget) for nugget in (1e-4, 1e-3, 1e-2)),
-    *(Variant("low_rank", 16, nugget=nugget) for nugget in (1e-4, 1e-3, 1e-2)),
+    Variant("diagonal"),
+    Variant("low_rank", 16),
+    *(Variant("low_rank", 16, drawn=drawn) for drawn in (16, 48)),
+    *(Variant("low_rank", 16, length=length) for length in (0.7, 1.4, "fit")),
+    *(Variant(mode, 16, nugget=nugget) for mode in ("diagonal", "low_rank") for nugget in NUGGETS),
+    Variant("low_rank", 16, drawn=48, nugget=NUGGETS[1]),
+    Variant("low_rank", 16, centred=True),
+    *(Variant(mode, 16, **FITTED) for mode in ("diagonal", "low_rank")),
+    Variant("low_rank", 16, drawn=48, **FITTED),
+    Variant("joint"),
+    *(Variant("joint", length=length) for length in (0.7, 1.4, "fit")),
+    *(Variant("joint", nugget=nugget) for nugget in NUGGETS),
     Variant("joint", centred=True),
-    Variant("joint", length="fit", centred=True),
-    Variant("joint", length="fit", nugget="fit", centred=True),
-    Variant("low_rank", 16, length="fit", nugget="fit", centred=True),
-    Variant("low_rank", 16, drawn=32, length="fit", nugget="fit", centred=True),
-    Variant("diagonal", length="fit", nugget="fit", centred=True),
+    Variant("joint", **FITTED),
 )
 
 
@@ -245,6 +252,8 @@ def later_convolution(convolution, x, variant, prior):
 
 def _drawn(convolution, x, count):
     """Leading factors of the layer's own posterior covariance, part of the remainder so far."""
+    import tensorflow as tf
+
     from tfpn.math.low_rank import (
         convolve_low_rank,
         factors_first,
@@ -252,11 +261,20 @@ def _drawn(convolution, x, count):
         remainder_variance,
     )
 
-    parameters = convolution._parameters()
-    parameters.pop("noise")
+    # In float64, as rounding in float32 may exceed this covariance's small eigenvalues.
+    parameters = {
+        key: value if isinstance(value, str) or value is None else tf.cast(value, tf.float64)
+        for key, value in convolution._parameters().items()
+        if key != "noise"
+    }
     remainder = remainder_variance(x["variance"], factors_first(x["factors"]))
-    given = x["points"], x["values"], remainder, None, x["points"]
-    return factors_last(convolve_low_rank(*given, rank=count, **parameters)[2])
+    floor = FLOORS[convolution.algebra_dtype] * tf.square(parameters["signal_std"])
+    remainder = tf.maximum(tf.cast(remainder, tf.float64), floor)
+    points, values = (tf.cast(x[key], tf.float64) for key in ("points", "values"))
+    factors = convolve_low_rank(points, values, remainder, None, points, rank=count, **parameters)[
+        2
+    ]
+    return tf.cast(factors_last(factors), convolution.algebra_dtype)
 
 
 def _joint_with_nugget(convolution, x, nugget):
@@ -353,7 +371,7 @@ def summary(errors, deviations):
     has them as independent draws otherwise.
     """
     row = {"rms_error": np.sqrt(np.mean(errors**2))}
-    if not np.all(deviations):
+    if not (np.all(deviations) and np.any(errors)):
         return row
     z = errors / deviations
     axes = (2, 3) if len(z) == 1 else (1, 2, 3)
@@ -487,7 +505,6 @@ def parse(arguments):
     )
     parser.add_argument("--step", type=float, help="lattice step of the exact features")
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
-    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="a smoke test of a minute at most")
     options = parser.parse_args(arguments)
     if options.quick:
@@ -506,10 +523,6 @@ def parse(arguments):
 def main(arguments=None):
     """Computes what is missing in the CSV, prints the table and draws."""
     options = parse(arguments)
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
-    tf.config.threading.set_inter_op_parallelism_threads(options.threads)
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / f"{options.name}.csv"
     chosen = [

@@ -4,7 +4,8 @@ The paper's calibration figure. Test images of MNIST are seen at fewer points: a
 lattices of area averages, and as the superpixels that the network was trained on. The features and
 standard deviations that the network predicts from those, at random points of the image, are
 compared with the features that it computes from all 28 x 28 pixels. "low_rank" is the same trained
-network, with its weights, in that mode: shapes of weights do not depend on the mode.
+network, with its weights, in that mode: shapes of weights do not depend on the mode. A nugget is a
+variance added to the later layers' input, as if they had independent errors besides.
 
     python benchmarks/calibration_superpixels.py --data-dir DIR --cache-dir CACHE
     python benchmarks/calibration_superpixels.py --data-dir DIR --quick
@@ -16,6 +17,7 @@ points).
 """
 
 import argparse
+import itertools
 import pathlib
 import time
 
@@ -23,7 +25,7 @@ import numpy as np
 from calibration import LEVELS, append, draw, read, summary, table
 
 FIELDS = (
-    *("points", "input", "variant", "layer", "images", "spread", "standard_error"),
+    *("points", "input", "variant", "layer", "images", "errors", "spread", "standard_error"),
     *("residual_mean", "coverage", "rms_error", "predicted_std", "median_std", "truth_std"),
     "seconds",
     *(f"q{level:g}" for level in LEVELS),
@@ -41,51 +43,73 @@ def in_mode(model, uncertainty, rank):
 
 
 def inputs(options):
-    """Pairs of a name and observations of the same test images, that of all pixels last."""
+    """Observations of the same test images by name, that of all pixels first, and the labels."""
     import tfpn
 
-    def lattice(side):
-        data = tfpn.datasets.mnist_grid(side, data_dir=options.data_dir, limit=options.images)
-        return data.test.x
-
-    pixels = lattice(SIDE)
+    given = {"data_dir": options.data_dir, "limit": options.images}
+    pixels = tfpn.datasets.mnist_grid(SIDE, **given).test
+    found = {"all pixels": pixels.x}
     rng = np.random.default_rng(0)
     order = rng.permuted(np.tile(np.arange(SIDE**2), (options.images, 1)), axis=1)
     for count in options.pixels:
         chosen = np.sort(order[:, :count], axis=1)[..., None]
-        subset = {key: np.take_along_axis(value, chosen, axis=1) for key, value in pixels.items()}
-        yield f"{count} pixels", subset
+        found[f"{count} pixels"] = {
+            key: np.take_along_axis(value, chosen, axis=1) for key, value in pixels.x.items()
+        }
     for side in options.lattices:
-        yield f"lattice {side} x {side}", lattice(side)
+        found[f"lattice {side} x {side}"] = tfpn.datasets.mnist_grid(side, **given).test.x
     superpixels = tfpn.datasets.superpixel_mnist(
-        options.data_dir, options.cache_dir, limit=options.images, num_workers=1, progress=False
+        cache_dir=options.cache_dir, num_workers=1, progress=False, **given
     )
-    yield "superpixels", superpixels.test.x
-    yield "all pixels", pixels
+    found["superpixels"] = superpixels.test.x
+    return found, pixels.y
 
 
-def features(model, x, query):
-    """Means and standard deviations after each block at query points, pairs [B, M, c]."""
-    parts = []
+def features(model, x, query, nugget):
+    """Means and standard deviations after each block at query points, and the predicted labels.
+
+    With a nugget of 0 what `PNCNN.feature_maps` returns.
+
+    Args:
+        model: a `PNCNN` with normalisation.
+        x: the observations dict of B examples.
+        query: points [1, M, d].
+        nugget: variance added to the later layers' input, at all points alike.
+
+    Returns:
+        A list of pairs [B, M, c] and an array [B].
+    """
+    parts, labels = [], []
     for index in range(len(x["points"])):  # one by one, for the memory that 784 points take
-        one = {key: value[index : index + 1] for key, value in x.items()}
-        maps = model.feature_maps(one, query)
-        parts.append([(m["values"].numpy(), np.sqrt(m["variance"].numpy())) for m in maps])
-    return [
+        given = {key: value[index : index + 1] for key, value in x.items()}
+        maps = []
+        for block in range(1, model.get_config()["num_blocks"] + 1):
+            convolution = model.get_layer(f"conv_{block}")
+            at_query, given = convolution(given, query), convolution(given)
+            for name in ("relu", "mix", "norm"):
+                layer = model.get_layer(f"{name}_{block}")
+                at_query, given = layer(at_query), layer(given)
+            maps.append((at_query["values"].numpy(), np.sqrt(at_query["variance"].numpy())))
+            given["variance"] = given["variance"] + nugget
+        parts.append(maps)
+        logits = model.get_layer("head")(model.get_layer("pooling")(given)["values"])
+        labels.append(int(np.argmax(logits)))
+    layers = [
         tuple(np.concatenate(part) for part in zip(*layer, strict=True))
         for layer in zip(*parts, strict=True)
     ]
+    return layers, np.array(labels)
 
 
-def rows_of(options, mode, name, count, seconds, maps, truth):
-    """Rows of the CSV for one input, one a layer."""
+def rows_of(options, named, seconds, errors, maps, truth):
+    """Rows of the CSV for one input, one a layer; ``named`` holds its names and points."""
     for layer, ((mean, std), (true, true_std)) in enumerate(zip(maps, truth, strict=True), 1):
         found = summary((true - mean)[None].astype(np.float64), std[None].astype(np.float64))
         found |= {"median_std": np.median(std), "truth_std": np.sqrt(np.mean(true_std**2))}
         yield {
-            **{"points": count, "input": name, "variant": mode, "layer": layer},
-            **{"images": options.images, "seconds": round(seconds, 2)},
+            **{**named, "layer": layer, "images": options.images, "errors": errors},
             **{key: float(f"{value:.4g}") for key, value in found.items()},
+            "seconds": round(seconds, 2),
         }
 
 
@@ -96,25 +120,30 @@ def measure(options, path):
     import tfpn.models  # noqa: F401 registers the class
 
     trained = keras.models.load_model(options.model)
-    names = {"diagonal": "diagonal", "low_rank": f"low_rank {options.rank}"}
     rng = np.random.default_rng(1)
     query = rng.uniform(options.border, 1 - options.border, size=(1, options.query, 2))
-    *partial, (_, everything) = inputs(options)
-    for mode in options.modes:
-        done = {(row["variant"], row["input"]) for row in read(path)}
-        todo = [pair for pair in partial if (names[mode], pair[0]) not in done]
-        if not todo:
+    known, labels = inputs(options)
+    for mode, nugget in itertools.product(options.modes, options.nuggets):
+        variant = "diagonal" if mode == "diagonal" else f"{mode} {options.rank}"
+        variant += f", nugget {nugget:g}" if nugget else ""
+        done = {row["input"] for row in read(path) if row["variant"] == variant}
+        if set(known) <= done:
             continue
         model = trained if mode == "diagonal" else in_mode(trained, mode, options.rank)
-        truth = features(model, everything, query)
-        for name, x in todo:
+        truth = None
+        for name, x in known.items():
             start = time.perf_counter()
-            maps = features(model, x, query)
+            maps, predicted = features(model, x, query, nugget)
             seconds = (time.perf_counter() - start) / options.images
+            truth = truth or maps  # all pixels are the first input
+            if name in done:
+                continue
             count = round(np.isfinite(x["variance"]).sum() / options.images)
-            rows = list(rows_of(options, names[mode], name, count, seconds, maps, truth))
+            named = {"points": count, "input": name, "variant": variant}
+            errors = int(np.sum(predicted != labels))
+            rows = list(rows_of(options, named, seconds, errors, maps, truth))
             append(path, rows, FIELDS)
-            print(names[mode], name, [row["spread"] for row in rows], flush=True)
+            print(variant, name, errors, [row.get("spread") for row in rows], flush=True)
 
 
 def draw_sizes(rows, path):
@@ -142,8 +171,12 @@ def draw_sizes(rows, path):
 
 
 def panels(rows):
-    """Rows whose panel in the Q-Q figure is mode and input."""
-    return [{**row, "variant": f"{row['variant']}, {row['input']}"} for row in rows]
+    """Rows named by mode and input, without the input that the others are compared with."""
+    return [
+        {**row, "variant": f"{row['variant']}, {row['input']}"}
+        for row in rows
+        if row["input"] != "all pixels"
+    ]
 
 
 def parse(arguments):
@@ -160,10 +193,10 @@ def parse(arguments):
     parser.add_argument("--images", type=int, default=20, help="test images, the first ones")
     parser.add_argument("--pixels", type=int, nargs="*", default=[75, 150, 300])
     parser.add_argument("--lattices", type=int, nargs="*", default=[9, 14, 20])
+    parser.add_argument("--nuggets", type=float, nargs="+", default=[0.0, 0.01, 0.1])
     parser.add_argument("--query", type=int, default=100, help="points where features are compared")
     parser.add_argument("--border", type=float, default=0.05, help="of the image, left out")
     parser.add_argument("--rank", type=int, default=8)
-    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="a smoke test of a minute at most")
     options = parser.parse_args(arguments)
     options.modes = options.modes or ["diagonal", "low_rank"]
@@ -176,10 +209,6 @@ def parse(arguments):
 def main(arguments=None):
     """Computes what is missing in the CSV, prints the table and draws."""
     options = parse(arguments)
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
-    tf.config.threading.set_inter_op_parallelism_threads(options.threads)
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / f"{options.name}.csv"
     measure(options, path)
