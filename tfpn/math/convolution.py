@@ -51,7 +51,9 @@ def convolve(
         length_scale: l, scalar, in units of the points.
         noise: "shared" conditions all channels on the mean of their variances, one factorisation
             an example; all channels of a point must then be observed or missing together.
-            "channel" is exact for any variances and costs c_in factorisations an example.
+            "channel" is exact for any variances, with a factorisation for each channel of an
+            example, of the points that it observed; memory is bounded by blocks of them
+            (`tfpn.math.sporadic`).
         observation_noise: variance added to ``variance`` where observed, scalar or [c_in].
         bias: added to the mean, [c_out], or None.
         marginal_likelihood_trains: "all" differentiates the marginal likelihood with respect to
