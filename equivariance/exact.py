@@ -116,6 +116,18 @@ def float_sqrt(x):
     return math.sqrt(int(x.numerator) / int(x.denominator))
 
 
+def flat_entries(array):
+    """The entries of a sympy matrix or dense array, last index fastest, as a list.
+
+    sympy's own iteration over an array's entries takes far longer.
+    """
+    if isinstance(array, sympy.MatrixBase):
+        return array.flat()
+    if isinstance(array, sympy.ImmutableDenseNDimArray):
+        return list(array.args[0])
+    return sympy.flatten(array)
+
+
 def to_numpy(array):
     """A sympy matrix or array of numbers as a float64 NumPy array of the same shape.
 
@@ -141,7 +153,7 @@ def to_numpy(array):
         for at, x in array._sparse_array.items():
             flat[at] = float(x)
         return found
-    for at, x in enumerate(sympy.flatten(array)):
+    for at, x in enumerate(flat_entries(array)):
         if x != 0:
             flat[at] = float(x)
     return found

@@ -8,7 +8,7 @@ import numpy as np
 import sympy
 
 from equivariance.characters import ORDERS
-from equivariance.exact import to_numpy
+from equivariance.exact import flat_entries, to_numpy
 from equivariance.generators import symbol
 
 
@@ -125,7 +125,7 @@ def read_generator(generator, dim, shape):
 def _entries(array, name):
     """Object array of sympy numbers if all entries are exact, float64 array otherwise."""
     if isinstance(array, sympy.MatrixBase | sympy.NDimArray):
-        flat = array.flat() if isinstance(array, sympy.MatrixBase) else sympy.flatten(array)
+        flat = flat_entries(array)
         found = np.empty(len(flat), dtype=object)
         found[:] = flat
         found = found.reshape(array.shape)

@@ -12,6 +12,7 @@ from sympy import LeviCivita as epsilon
 from sympy import Rational
 from sympy.polys.matrices import DomainMatrix
 
+from equivariance.exact import flat_entries
 from equivariance.representations import Irrep, Tensor
 
 # A quarter turn to the left: (v1, v2) -> (-v2, v1).
@@ -74,7 +75,7 @@ def expansion(array, basis):
     """The coefficients of an array in a basis of ``Operator``: a list of sympy numbers."""
     unknowns = sympy.symbols(f"x:{len(basis)}")
     left = sum((x * b.array for x, b in zip(unknowns, basis, strict=True)), -array)
-    (solution,) = sympy.linsolve(sympy.flatten(left), *unknowns)
+    (solution,) = sympy.linsolve(flat_entries(left), *unknowns)
     return list(solution)
 
 
@@ -143,7 +144,7 @@ def _laplacian(d, matrix):
 def _rank(arrays):
     if not arrays:
         return 0
-    rows = [[sympy.sympify(x) for x in sympy.flatten(array)] for array in arrays]
+    rows = [[sympy.sympify(x) for x in flat_entries(array)] for array in arrays]
     field, values = sympy.construct_domain(sympy.flatten(rows), extension=True, field=True)
     width = len(rows[0])
     rows = [values[n * width : (n + 1) * width] for n in range(len(rows))]

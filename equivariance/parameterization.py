@@ -21,6 +21,7 @@ import sympy
 from equivariance.block_maps import factored_map, factored_squared_norm
 from equivariance.characters import ORDERS
 from equivariance.decomposition import decompose
+from equivariance.exact import flat_entries
 from equivariance.factored import FactoredBasis, PairBlock
 from equivariance.generator_tensors import Generator
 from equivariance.representations import (
@@ -132,7 +133,7 @@ class Parameterization:
     def _read_exact(self, values):
         symbols = self.symbols()
         if values is None:
-            return {name: sympy.flatten(x) for name, x in symbols.items()}
+            return {name: flat_entries(x) for name, x in symbols.items()}
         if not hasattr(values, "keys") or set(values) != set(symbols):
             found = sorted(values, key=str) if hasattr(values, "keys") else type(values).__name__
             raise ValueError(f"values must be a dict with the keys {list(symbols)}, found {found}.")
@@ -368,7 +369,7 @@ class DissipativeGenerators(GeneratorParameterization):
             arrays, n = basis.arrays(), basis.size
             for j in range(len(values["factors"]) // n):
                 q = _combination(values["factors"][j * n : (j + 1) * n], arrays, basis.shape)
-                q = [sympy.Matrix(*basis.shape[1:], sympy.flatten(q[a])) for a in range(d)]
+                q = [sympy.Matrix(*basis.shape[1:], flat_entries(q[a])) for a in range(d)]
                 for a in range(d):
                     for b in range(d):
                         total[a][b] += (q[a].T * q[b] + q[b].T * q[a]) / 4
@@ -482,7 +483,7 @@ def _heat(basis):
 def _combination(coefficients, arrays, shape):
     total = [sympy.S.Zero] * int(np.prod(shape))
     for x, array in zip(coefficients, arrays, strict=True):
-        for n, y in enumerate(sympy.flatten(array)):
+        for n, y in enumerate(flat_entries(array)):
             if y != 0:
                 total[n] += x * y
     return sympy.ImmutableDenseNDimArray([sympy.expand(x) for x in total], shape)

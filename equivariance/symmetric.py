@@ -15,7 +15,7 @@ from sympy.polys.matrices import DomainMatrix
 
 from equivariance.block_maps import BlockMap, Part, flat_numpy
 from equivariance.decomposition import decompose
-from equivariance.exact import to_numpy
+from equivariance.exact import flat_entries, to_numpy
 from equivariance.factored import PairBlock
 
 
@@ -195,20 +195,17 @@ def _transposed(array):
 
 def _independent(arrays):
     """A basis of the span, from the arrays themselves; each with largest entry 1 or -1."""
+    rows = [flat_entries(array) for array in arrays]
+    if not rows:
+        return ()
+    field, values = sympy.construct_domain(
+        [sympy.sympify(x) for row in rows for x in row], extension=True, field=True
+    )
+    width = len(rows[0])
+    rows = [values[n * width : (n + 1) * width] for n in range(len(rows))]
+    columns = DomainMatrix(rows, (len(rows), width), field).transpose().to_sparse()
     kept = []
-    for array in arrays:
-        entries = sympy.flatten(array)
-        largest = max((abs(x) for x in entries), key=float, default=sympy.S.Zero)
-        if largest == 0:
-            continue
-        candidate = array.applyfunc(lambda x, size=largest: sympy.radsimp(x / size))
-        if _rank([*kept, candidate]) > len(kept):
-            kept.append(candidate)
+    for n in columns.rref()[1]:
+        largest = max((abs(x) for x in flat_entries(arrays[n])), key=float)
+        kept.append(arrays[n].applyfunc(lambda x, size=largest: sympy.radsimp(x / size)))
     return tuple(kept)
-
-
-def _rank(arrays):
-    rows = [[sympy.sympify(x) for x in sympy.flatten(array)] for array in arrays]
-    field, _ = sympy.construct_domain(sympy.flatten(rows), extension=True, field=True)
-    rows = [[field.from_sympy(x) for x in row] for row in rows]
-    return DomainMatrix(rows, (len(rows), len(rows[0])), field).rank()

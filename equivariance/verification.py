@@ -9,7 +9,7 @@ import numpy as np
 import sympy
 
 from equivariance.characters import ORDERS
-from equivariance.exact import to_numpy
+from equivariance.exact import flat_entries, to_numpy
 from equivariance.generator_tensors import infer_shape, read_generator
 from equivariance.groups.base import Group
 from equivariance.representations import require_representation, require_same_group
@@ -166,7 +166,7 @@ def _symmetrised(s, exact):
         other = s.swapaxes(0, 1)
         return (s + other) / 2, bool(np.array_equal(s, other))
     other = sympy.permutedims(s, (1, 0, 2, 3))
-    return (s + other) / 2, all(x == 0 for x in sympy.flatten(s - other))
+    return (s + other) / 2, all(x == 0 for x in flat_entries(s - other))
 
 
 def _violations(left, x, element, order, exact, tolerance):
@@ -184,7 +184,7 @@ def _violations(left, x, element, order, exact, tolerance):
     if any(left[at].free_symbols for at in wrong):
         return float("nan"), [_violation(element, order, at, left[at]) for at in wrong]
     wrong.sort(key=lambda at: -abs(float(left[at])))
-    numbers = [y for y in sympy.flatten(x) if not y.free_symbols]
+    numbers = [y for y in flat_entries(x) if not y.free_symbols]
     scale = max(abs(float(y)) for y in numbers)
     found = [_violation(element, order, at, left[at]) for at in wrong]
     return abs(float(left[wrong[0]])) / scale, found
@@ -248,7 +248,7 @@ def _by_derivative(x):
     found = {}
     for at in itertools.product(range(x.shape[0]) if order else (), repeat=order):
         rows = x[at] if at else x
-        found[at] = sympy.ImmutableMatrix(*shape, sympy.flatten(rows))
+        found[at] = sympy.ImmutableMatrix(*shape, flat_entries(rows))
     return found
 
 

@@ -84,9 +84,8 @@ def main():
     rho = channels.matrix(np.pi / 2)
     error = np.abs(np.asarray(layer(quarter_turn(fields, rho))) - quarter_turn(result, rho)).max()
     print(f"weights {sum(int(np.prod(w.shape)) for w in layer.weights)}")
-    print(
-        f"norm of the fields {np.linalg.norm(fields):.2f}, after the flow {np.linalg.norm(result):.2f}"
-    )
+    before, after = np.linalg.norm(fields), np.linalg.norm(result)
+    print(f"norm of the fields {before:.2f}, after the flow {after:.2f}")
     print(f"turning the input by 90 degrees turns the output, error {error:.1e}")
     return solution, layer, error
 
