@@ -1,0 +1,25 @@
+"""The README's commands of ``equivariance`` do what they say; its code is run in tests/cli."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from equivariance.command import main
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+LINES = re.findall(r"^    python -m equivariance (.*?)(?: +#.*)?$", README, re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_commands_run(line, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(line)) == 0
+    assert capsys.readouterr().out.strip()
+    for name in re.findall(r"--(?:json|keras) (\S+)", line):
+        assert (tmp_path / name).stat().st_size > 0
+
+
+def test_there_are_commands():
+    assert len(LINES) >= 4
