@@ -3,6 +3,7 @@
 import itertools
 
 from equivariance.characters import ORDERS
+from equivariance.generators import require_solution
 
 MAX_MATRIX = 200  # channels of a change of basis that is written
 
@@ -32,6 +33,7 @@ def to_document(solution):
     >>> document["pairs"][0]["first_order"][0][1]  # d_2 of the second component, of the divergence
     {'index': [1, 0, 1], 'exact': '1', 'value': 1.0}
     """
+    require_solution(solution)
     document = {
         "group": solution.group.name,
         "rep_in": str(solution.rep_in),

@@ -171,6 +171,14 @@ def _solve(rep_in, rep_out):
     return GeneratorSolution(rep_in, rep_out)
 
 
+def require_solution(solution):
+    """Raises a TypeError if the argument is no ``GeneratorSolution``."""
+    if not isinstance(solution, GeneratorSolution):
+        raise TypeError(
+            f"solution must come from solve_generators, found {type(solution).__name__}."
+        )
+
+
 def maps_residual(blocks, orders):
     """Sum of the squared residuals of all basis tensors of the pairs; a sympy number.
 

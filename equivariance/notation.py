@@ -11,11 +11,11 @@ A parity is "+" or "-" directly behind a frequency; a "+" with another term behi
 
 import re
 
-from equivariance.groups import O2, SO2, SO3, Cyclic, Dihedral
-from equivariance.representations import require_representation
+from equivariance.groups import O2, SO2, SO3, Cyclic, Dihedral, Group
 
 MAX_CHANNELS = 2000
 MAX_ORDER = 360
+WINDOW = 40  # characters shown on either side of a mistake
 GROUPS = {"SO2": SO2, "O2": O2, "SO3": SO3}
 KNOWN_GROUPS = "SO2, O2, SO3, C<n> and D<n>, such as C4 or D6"
 
@@ -32,7 +32,11 @@ class NotationError(ValueError):
     def __init__(self, text, position, reason):
         self.text, self.position, self.reason = text, position, reason
         shown = "".join(c if c.isprintable() else " " for c in text)
-        super().__init__(f"{reason}\n  {shown}\n  {' ' * position}^")
+        start = max(0, position - WINDOW)
+        before = "... " if start else ""
+        after = " ..." if len(shown) > position + WINDOW else ""
+        shown = f"{before}{shown[start : position + WINDOW]}{after}"
+        super().__init__(f"{reason}\n  {shown}\n  {' ' * (len(before) + position - start)}^")
 
 
 def parse_group(text):
@@ -106,6 +110,12 @@ def parse_representation(text, group):
     """
     if not isinstance(text, str):
         raise TypeError(f"A representation is text, found {text!r} ({type(text).__name__}).")
+    if not isinstance(group, Group):
+        raise TypeError(f"group must be a group such as SO2, found {group!r}.")
+    if not hasattr(group, "_defining_copies"):
+        raise ValueError(
+            f"{group.name} is a user-defined group: build its representations from tensor(p, q)."
+        )
     return _Reader(text, group).read()
 
 
@@ -119,7 +129,6 @@ class _Reader:
             if self._peek() == ")":
                 self._fail("There is no '(' for this ')'.")
             self._fail(f"Unexpected {self._peek()!r}.")
-        require_representation(rep, "text")
         return rep
 
     def _sum(self):

@@ -82,6 +82,8 @@ class DiffusionOrbits(Parameterization):
         Returns:
             A dict of float64 arrays: kernel [K, c_in, c_out], drift [K, d], diffusion_factor
             [K, d, d] and bias [c_out], which ``PNConv(c_out, num_basis=K)`` has under these names.
+            With them its mean commutes with the group (given one noise for all channels, or one
+            for each irreducible part); its variances do for scalar channels.
         """
         values, leading = self._read(values)
         if leading:
@@ -281,7 +283,10 @@ def finite_elements(group):
     if hasattr(group, "elements"):
         found = group.elements()
     else:
-        matrices, _ = group._elements
+        try:
+            matrices, _ = group._elements
+        except NotImplementedError as error:
+            raise ValueError(f"{group.name} is not finite, or has too many elements.") from error
         found = [MatrixElement(sympy.ImmutableMatrix(x.to_Matrix())) for x in matrices]
     if len(found) > MAX_SIZE:
         raise ValueError(

@@ -90,7 +90,10 @@ class Parameterization:
             A dict from names to float64 arrays.
         """
         length = positive_number(length, "length")
-        rng = np.random.default_rng(rng)
+        try:
+            rng = np.random.default_rng(rng)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"rng must be a seed or a numpy Generator, found {rng!r}.") from error
         return {
             p.name: (p.center + p.scale * rng.normal(size=p.shape)) * length**p.length_power
             for p in self.parameters

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import sympy
 
+from equivariance.generators import require_solution
 from equivariance.operators import expansion, is_scalar, is_vector, operators
 from equivariance.representations import Tensor
 
@@ -157,6 +158,7 @@ def latex_system(solution):
       + s_{3} \\nabla \\operatorname{div} \\mathbf{v}
     \\end{align*}
     """
+    require_solution(solution)
     return "\n".join([*(f"% {line}" for line in _head(solution, LATEX)), *_latex_align(solution)])
 
 
@@ -172,6 +174,7 @@ def text_system(solution):
     curl v = d1 v[2] - d2 v[1]
     u' = b1 div v + b2 curl v
     """
+    require_solution(solution)
     lines = _head(solution, TEXT)
     for left, groups in _equations(solution, TEXT):
         lines.append(f"{left} = {_joined([x for group in groups for x in group]) or '0'}")
@@ -203,6 +206,7 @@ def latex_basis(solution):
       = \\operatorname{curl}
     \\end{align*}
     """
+    require_solution(solution)
     rows = []
     for side, parts in (
         ("\\text{in}", solution.decomposition_in),
@@ -263,7 +267,8 @@ def _head(solution, style):
     same = rep_in == rep_out
     channels = f"{rep_in}" if same else f"{rep_in} -> {rep_out}"
     counts = ", ".join(f"{n} of order {k}" for k, n in enumerate(solution.dimensions.values()))
-    lines = [f"Generators of {channels} under {solution.group.name}: {counts}."]
+    group = " ".join(solution.group.name.split())  # one line, whatever a user calls it
+    lines = [f"Generators of {channels} under {group}: {counts}."]
     fields = _fields(solution.decomposition_in)
     if not same:
         fields += " -> " + _fields(solution.decomposition_out, prime=True)

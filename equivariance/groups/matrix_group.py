@@ -73,7 +73,10 @@ class MatrixGroup(Group):
             raise ValueError(
                 f"{name} must be a {self.dim} x {self.dim} matrix, found shape {found.shape}."
             )
-        algebraic_matrices([found])
+        try:
+            algebraic_matrices([found])
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
         return found
 
     @cached_property

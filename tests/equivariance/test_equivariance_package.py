@@ -27,9 +27,22 @@ class Blocked:
             raise ImportError(f"{name} is blocked")
 
 sys.meta_path.insert(0, Blocked())
+import equivariance
 from equivariance import SO3, solve_generators
-solution = solve_generators(SO3.irrep(0) + SO3.irrep(1))
+from equivariance.command import main
+channels = SO3.irrep(0) + SO3.irrep(1)
+solution = solve_generators(channels)
 assert solution.residual() == 0
+pde = solution.parameterization()
+generator = pde.generator(pde.initial())
+assert equivariance.verify(generator, channels) and not equivariance.amplifies(generator)
+assert "class Flow" in equivariance.keras_source(pde, "Flow")
+assert equivariance.latex_system(solution) and equivariance.to_document(solution)
+assert equivariance.prove_scalar_diffusions_trivial().verified
+c4 = equivariance.Cyclic(4)
+orbits = equivariance.diffusion_orbits(c4.irrep(0), c4.irrep(1))
+assert orbits.weights(orbits.initial())["kernel"].shape == (5, 1, 2)
+assert not {"tensorflow", "keras", "tfpn.math", "scipy"} & set(sys.modules)
 print(solution.dimensions["first_order"])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -3,8 +3,9 @@ import itertools
 import numpy as np
 import pytest
 import sample_groups
+import sympy
 
-from equivariance import SO2, SO3, Cyclic, Dihedral, diffusion_orbits
+from equivariance import SO2, SO3, Cyclic, Dihedral, MatrixGroup, diffusion_orbits
 
 C4, D3, D4 = Cyclic(4), Dihedral(3), Dihedral(4)
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(30)
@@ -132,6 +133,13 @@ def test_bias_is_invariant():
         ),
         (lambda: diffusion_orbits(Cyclic(300).irrep(0)), ValueError, "300 elements"),
         (lambda: diffusion_orbits(C4.irrep(0), D4.irrep(0)), ValueError, "different groups"),
+        (
+            lambda: diffusion_orbits(
+                MatrixGroup("3-4-5", 2, [], [sympy.Matrix([[3, -4], [4, 3]]) / 5]).tensor(0, 0)
+            ),
+            ValueError,
+            "3-4-5 is not finite, or has too many",
+        ),
         (lambda: diffusion_orbits("0"), TypeError, "rep_in must be a representation"),
         (lambda: diffusion_orbits(C4.irrep(0), orbits="center"), ValueError, "a sequence of"),
         (lambda: diffusion_orbits(C4.irrep(0), orbits=()), ValueError, "a sequence of"),

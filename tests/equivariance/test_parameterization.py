@@ -333,6 +333,8 @@ DISSIPATIVE = SOLUTION.parameterization()
             ValueError,
             "symmetric is not finite",
         ),
+        (lambda: DISSIPATIVE.initial(rng="seed"), TypeError, "rng must be a seed"),
+        (lambda: DISSIPATIVE.initial(length="1"), TypeError, "length must be a positive"),
         (lambda: DISSIPATIVE.initial(length=0), ValueError, "length must be a positive"),
         (lambda: DISSIPATIVE.exact({"symmetric": [1]}), ValueError, "dict with the keys"),
         (

@@ -12,10 +12,12 @@ from equivariance import (
     SO3,
     Cyclic,
     Dihedral,
+    MatrixGroup,
     latex_basis,
     latex_system,
     solve_generators,
     text_system,
+    to_document,
 )
 from equivariance.operators import expansion, operators
 
@@ -148,6 +150,18 @@ def test_scalar_and_vector_in_the_plane():
     assert (
         "curl v" in parity and "rot p" in parity and "div v" not in parity.replace("grad div v", "")
     )
+
+
+@pytest.mark.parametrize("write", [latex_basis, latex_system, text_system, to_document])
+def test_bad_arguments(write):
+    with pytest.raises(TypeError, match="solution must come from solve_generators, found Irrep"):
+        write(SO2.irrep(0))
+
+
+def test_a_groups_name_stays_on_its_line():
+    group = MatrixGroup("turn\nand \\input{x}", 2, [], [[[0, -1], [1, 0]]])
+    lines = latex_system(solve_generators(group.tensor(1, 0))).splitlines()
+    assert "input" in lines[0] and not any("input" in x for x in lines[1:])
 
 
 def test_changes_of_basis_are_printed():
