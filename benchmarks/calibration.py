@@ -9,6 +9,7 @@ deviation of 1 in units of the predicted one, and 95 % of them lie within 1.96 o
     python benchmarks/calibration.py                      # modes over points, one dimension
     python benchmarks/calibration.py --dim 2
     python benchmarks/calibration.py --variants           # what might bring later layers down to 1
+    python benchmarks/calibration.py --priors             # the later layers' fitted priors
     python benchmarks/calibration.py --quick              # a smoke test
 
 Writes `NAME.csv`, with the rows of a configuration as soon as they are known (those that are there
@@ -57,7 +58,8 @@ class Variant:
         rank: factors of "low_rank" that the first layer finds.
         drawn: factors that each later layer finds in its own posterior covariance and adds.
         length: factor of the later layers' length scale, or "fit" for the length scale and signal
-            standard deviation of largest marginal likelihood.
+            standard deviation of largest marginal likelihood, with the variances as the values'
+            noise, or "fit to means" for those of the means, as if they were exact.
         nugget: variance of independent errors that the later layers' priors have besides, in units
             of the mean square of their input; with "fit" it is fitted too.
         centred: subtracts each channel's mean from the later layers' input, and adds its flow.
@@ -88,6 +90,7 @@ MODES = (
 )
 NUGGETS = (1e-3, 1e-2, 1e-1)
 FITTED = {"length": "fit", "nugget": "fit", "centred": True}
+TO_MEANS = {**FITTED, "length": "fit to means"}
 VARIANTS = (
     Variant("diagonal"),
     Variant("low_rank", 16),
@@ -98,11 +101,15 @@ VARIANTS = (
     Variant("low_rank", 16, centred=True),
     *(Variant(mode, 16, **FITTED) for mode in ("diagonal", "low_rank")),
     Variant("low_rank", 16, drawn=48, **FITTED),
+    *(Variant(mode, 16, **TO_MEANS) for mode in ("diagonal", "low_rank")),
+    Variant("low_rank", 16, drawn=48, **TO_MEANS),
+    Variant("low_rank", 16, length=0.7, nugget=1e-3),
     Variant("joint"),
     *(Variant("joint", length=length) for length in (0.7, 1.4, "fit")),
     *(Variant("joint", nugget=nugget) for nugget in NUGGETS),
     Variant("joint", centred=True),
     Variant("joint", **FITTED),
+    Variant("joint", **TO_MEANS),
 )
 
 
@@ -192,7 +199,8 @@ class Prior:
         )
         mean = values.mean(axis=(0, 1), dtype=np.float64) * variant.centred
         nugget = variant.nugget
-        if variant.length == "fit":
+        if isinstance(variant.length, str):
+            variance = variance * (variant.length == "fit")
             points = np.concatenate([np.asarray(part["points"]) for part in parts])
             fitted = fit_prior(points, values - mean, variance, nugget, convolution)
             convolution.log_length_scale.assign(fitted[0])
@@ -229,6 +237,39 @@ def fit_prior(points, values, variance, nugget, convolution, examples=16):
         loss, start, method="Nelder-Mead", options={"xatol": 0.02, "fatol": 1.0, "maxiter": 150}
     )
     return found.x
+
+
+def fitted_priors(options, points):
+    """Length scale and nugget of largest likelihood in later layers, by what they are fitted to.
+
+    Returns a list of dicts: length scale in units of the network's, nugget's variance in units of
+    the mean square.
+    """
+    rows = []
+    for seed in range(options.networks):
+        sample = draw_sample(options, points, seed)
+        maps = predict(sample.network, Variant("low_rank", 16), sample.x)
+        for index in range(options.blocks - 1):
+            convolution = sample.network.layers[index + 1][0]
+            mean, variance = (np.asarray(part, np.float64) for part in maps[index])
+            exact = sample.truth[index]
+            for what, values, noise in (
+                ("exact features", exact, 0.0 * variance),
+                ("means as if exact", mean, 0.0 * variance),
+                ("means with their variances as noise", mean, variance),
+            ):
+                values = values - values.mean(axis=(0, 1))
+                logs = fit_prior(sample.x["points"], values, noise, True, convolution)
+                nugget = np.exp(2 * logs[2]) / np.mean(values**2)
+                rows.append(
+                    {
+                        **{"dim": options.dim, "points": points, "network": seed},
+                        **{"layer": index + 2, "fitted_to": what},
+                        "length": round(float(np.exp(logs[0]) / options.spacing), 3),
+                        "nugget": float(f"{nugget:.2g}"),
+                    }
+                )
+    return rows
 
 
 def later_convolution(convolution, x, variant, prior):
@@ -367,22 +408,24 @@ def residuals(options, variant, sample, seed):
 def summary(errors, deviations):
     """Statistics of residuals [networks, F, N, c] in units of the predicted deviation.
 
-    The standard error takes what the networks have in common for granted if there is but one, and
-    has them as independent draws otherwise.
+    The spread is their root mean square. Its standard error takes networks as independent draws, or
+    functions where there is but one network.
     """
-    row = {"rms_error": np.sqrt(np.mean(errors**2))}
+    from tfpn.evaluation import gaussian_metrics, standardized
+
     if not (np.all(deviations) and np.any(errors)):
-        return row
-    z = errors / deviations
-    axes = (2, 3) if len(z) == 1 else (1, 2, 3)
-    groups = np.mean(z**2, axis=axes).ravel()
+        return {"rms_error": np.sqrt(np.mean(errors**2))}
+    found = gaussian_metrics(errors, deviations)
+    z = standardized(errors, deviations)
+    axes = (2, 3) if len(errors) == 1 else (1, 2, 3)
+    groups = np.mean(np.reshape(z, errors.shape) ** 2, axis=axes).ravel()
     spread = np.std(groups, ddof=1) / np.sqrt(len(groups)) if len(groups) > 1 else np.nan
     return {
-        **row,
-        "spread": np.sqrt(np.mean(z**2)),
-        "standard_error": spread / (2 * np.sqrt(np.mean(groups))),
+        "rms_error": found["rmse"],
+        "spread": found["spread"],
+        "standard_error": spread / (2 * found["spread"]),
         "residual_mean": np.mean(z),
-        "coverage": np.mean(np.abs(z) < 1.959964),
+        "coverage": found["coverage_95"],
         "predicted_std": np.sqrt(np.mean(deviations**2)),
         **{f"q{p:g}": q for p, q in zip(LEVELS, np.quantile(z, LEVELS), strict=True)},
     }
@@ -454,6 +497,21 @@ def _cell(row):
     return f"{std:.2f} ± {error:.2f}, {100 * coverage:.0f} %"
 
 
+def print_priors(options):
+    """Writes `priors-1d.csv` or `priors-2d.csv` and prints the networks' geometric means."""
+    path = options.output / f"priors-{options.dim}d.csv"
+    rows = [row for points in options.points for row in fitted_priors(options, points)]
+    append(path, rows, list(rows[0]))
+    groups = {}
+    for row in rows:
+        groups.setdefault((row["points"], row["layer"], row["fitted_to"]), []).append(row)
+    for key, group in groups.items():
+        means = [
+            np.exp(np.mean(np.log([r[k] + 1e-12 for r in group]))) for k in ("length", "nugget")
+        ]
+        print(*key, "length {:.2f} nugget {:.1e}".format(*means))
+
+
 def draw(rows, path):
     """Q-Q figure: quantiles of the residuals over the normal's, a panel for each variant."""
     import scipy.stats
@@ -490,7 +548,8 @@ def parse(arguments):
     parser.add_argument("--dim", type=int, choices=(1, 2), default=1)
     parser.add_argument("--points", type=int, nargs="+", help="10 20 40 80, or 40 for variants")
     parser.add_argument("--variants", action="store_true", help="changes of the later layers")
-    parser.add_argument("--only", help="run only variants whose name contains this")
+    parser.add_argument("--priors", action="store_true", help="what fits the later layers' input")
+    parser.add_argument("--only", nargs="+", help="run only the variants of these names")
     parser.add_argument("--networks", type=int, default=8, help="random networks")
     parser.add_argument("--functions", type=int, default=16, help="functions for each network")
     parser.add_argument("--samples", type=int, default=64, help="of each function's posterior")
@@ -514,7 +573,9 @@ def parse(arguments):
     options.spacing = options.spacing or 0.1 * options.dim
     options.length = options.length or options.spacing
     options.step = options.step or options.spacing / (16 if options.dim == 1 else 8)
-    options.points = options.points or ([40] if options.variants else [10, 20, 40, 80])
+    options.points = options.points or (
+        [40] if options.variants or options.priors else [10, 20, 40, 80]
+    )
     kind = "variants" if options.variants else "modes"
     options.name = options.name or f"{kind}-{options.dim}d" + ("-quick" if options.quick else "")
     return options
@@ -524,9 +585,14 @@ def main(arguments=None):
     """Computes what is missing in the CSV, prints the table and draws."""
     options = parse(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
+    if options.priors:
+        print_priors(options)
+        return
     path = options.output / f"{options.name}.csv"
     chosen = [
-        v for v in (VARIANTS if options.variants else MODES) if (options.only or "") in v.name
+        variant
+        for variant in (VARIANTS if options.variants else MODES)
+        if not options.only or variant.name in options.only
     ]
     done = {(row["points"], row["variant"]) for row in read(path)}
     for points in options.points:
