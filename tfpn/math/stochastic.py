@@ -14,7 +14,7 @@ variance ``sum_off-diagonal B^2 / P`` with Rademacher probes (+1 or -1), to whic
 
 import tensorflow as tf
 
-from tfpn.math.blocks import WHOLE, block_length, in_blocks, largest, sizes
+from tfpn.math.blocks import WHOLE, block_length, in_blocks, sizes
 from tfpn.math.channels import mix_channels
 from tfpn.math.conditioning import response
 from tfpn.math.fusion import fusion
@@ -91,8 +91,9 @@ class _Plan:
         _, queries, operators, size = sizes(cross)
         _, channels, out = weights.shape
         self.operators = operators
-        numbers = queries * largest(
-            operators * largest(queries, size), operators * num_probes * channels, num_probes * out
+        # Of all that is alive at once: kernels and what leads to them, W_j^T z, and outputs.
+        numbers = queries * (
+            operators * (4 * queries + size) + num_probes * (2 * operators * channels + 3 * out)
         )
         self._length = block_length(batch, numbers, cross.dtype)
         self.count = -(-batch // self._length) * operators
@@ -151,10 +152,8 @@ def _quadratic_forms(plan, vectors, cross, solved, weights, operators):
                 length_scale=length_scale,
             )
         kernels = tf.reshape(kernels, [length, queries, count * queries])
-        flat = tf.reshape(tf.transpose(weights, [2, 0, 1]), [out, count * channels])
-        mixed = mix_channels(probes, flat)
-        mixed = tf.reshape(mixed, [length, queries, num_probes, count, channels])
-        mixed = tf.transpose(mixed, [0, 3, 1, 2, 4])
+        flat = tf.reshape(probes, [length, 1, queries * num_probes, out])
+        mixed = tf.matmul(flat, weights[None], transpose_b=True)  # [b, K, M P, c_in]
         mixed = tf.reshape(mixed, [length, count * queries, num_probes * channels])
         applied = tf.matmul(kernels, mixed) - tf.matmul(cross[:, :, operator], solved)
         applied = tf.reshape(applied, [length, queries, num_probes, channels])
