@@ -20,6 +20,7 @@ import argparse
 import csv
 import dataclasses
 import pathlib
+import textwrap
 import time
 
 import numpy as np
@@ -431,12 +432,14 @@ def summary(errors, deviations):
     }
 
 
-def measure(options, variant, points):
-    """Rows of the CSV for one variant and number of points, one a layer."""
+def measure(options, variant, points, samples):
+    """Rows of the CSV for one variant and number of points, one a layer.
+
+    ``samples`` are those of `draw_sample`, one a network.
+    """
     start = time.perf_counter()
     layers = [[] for _ in range(options.blocks)]
-    for seed in range(options.networks):
-        sample = draw_sample(options, points, seed)
+    for seed, sample in enumerate(samples):
         for layer, pair in zip(layers, residuals(options, variant, sample, seed), strict=True):
             layer.append(pair)
     seconds = time.perf_counter() - start
@@ -512,8 +515,14 @@ def print_priors(options):
         print(*key, "length {:.2f} nugget {:.1e}".format(*means))
 
 
-def draw(rows, path):
-    """Q-Q figure: quantiles of the residuals over the normal's, a panel for each variant."""
+def draw(rows, path, limit=7):
+    """Q-Q figure: quantiles of the residuals over the normal's, a panel for each variant.
+
+    Args:
+        rows: of the CSV, one a layer.
+        path: of the PNG.
+        limit: largest quantile of the residuals that is shown.
+    """
     import scipy.stats
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -531,9 +540,12 @@ def draw(rows, path):
             quantiles = [float(row[f"q{level:g}"]) for level in LEVELS]
             axis.plot(normal, quantiles, ".-", markersize=3, label=f"layer {row['layer']}")
         axis.plot([-3.5, 3.5], [-3.5, 3.5], "k", linewidth=0.8)
-        axis.set(title=variant, xlim=(-3.5, 3.5), ylim=(-7, 7), xlabel="normal quantile")
+        title = textwrap.fill(variant, 28, break_on_hyphens=False)
+        axis.set(title=title, xlim=(-3.5, 3.5), ylim=(-limit, limit), xlabel="normal quantile")
         axis.title.set_fontsize("small")
         axis.grid(alpha=0.3)
+    for axis in panels[len(variants) :]:
+        axis.set_axis_off()
     panels[0].set_ylabel("quantile of residual / predicted std")
     panels[0].legend(fontsize="small")
     figure.savefig(path, dpi=120)
@@ -596,11 +608,13 @@ def main(arguments=None):
     ]
     done = {(row["points"], row["variant"]) for row in read(path)}
     for points in options.points:
-        for variant in chosen:
-            if (str(points), variant.name) not in done:
-                rows = list(measure(options, variant, points))
-                append(path, rows, FIELDS)
-                print(points, variant.name, [r.get("spread") for r in rows], flush=True)
+        missing = [variant for variant in chosen if (str(points), variant.name) not in done]
+        if missing:
+            samples = [draw_sample(options, points, seed) for seed in range(options.networks)]
+        for variant in missing:
+            rows = list(measure(options, variant, points, samples))
+            append(path, rows, FIELDS)
+            print(points, variant.name, [r.get("spread") for r in rows], flush=True)
     rows = read(path)
     print(table(rows))
     shown = str(40 if 40 in options.points else options.points[-1])

@@ -155,7 +155,9 @@ def draw_sizes(rows, path):
     modes = list(dict.fromkeys(row["variant"] for row in rows))
     figure = Figure(figsize=(3.4 * len(modes), 3.2), layout="constrained")
     FigureCanvasAgg(figure)
-    for axis, mode in zip(figure.subplots(1, len(modes), squeeze=False)[0], modes, strict=True):
+    for axis, mode in zip(
+        figure.subplots(1, len(modes), squeeze=False, sharey=True)[0], modes, strict=True
+    ):
         for layer in sorted({row["layer"] for row in rows}):
             chosen = [row for row in rows if (row["variant"], row["layer"]) == (mode, layer)]
             chosen.sort(key=lambda row: int(row["points"]))
@@ -193,6 +195,9 @@ def parse(arguments):
     parser.add_argument("--images", type=int, default=20, help="test images, the first ones")
     parser.add_argument("--pixels", type=int, nargs="*", default=[75, 150, 300])
     parser.add_argument("--lattices", type=int, nargs="*", default=[9, 14, 20])
+    parser.add_argument(
+        "--drawn", nargs="+", default=["75 pixels", "superpixels"], help="inputs in the figure"
+    )
     parser.add_argument("--nuggets", type=float, nargs="+", default=[0.0, 0.01, 0.1])
     parser.add_argument("--query", type=int, default=100, help="points where features are compared")
     parser.add_argument("--border", type=float, default=0.05, help="of the image, left out")
@@ -214,7 +219,8 @@ def main(arguments=None):
     measure(options, path)
     rows = panels(read(path))
     print(table(rows))
-    draw(rows, path.with_suffix(".png"))
+    shown = [row for row in rows if row["input"] in options.drawn]
+    draw(shown or rows, path.with_suffix(".png"), limit=15)
     draw_sizes(read(path), path.with_name(f"{options.name}_std.png"))
 
 
