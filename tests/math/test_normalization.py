@@ -25,7 +25,8 @@ def example(dtype=np.float64, offset=1.5):
 
 def plain(values, variance, weight, gamma, beta):
     """Channel by channel on what is observed alone."""
-    results = [np.zeros_like(values), np.zeros_like(values), np.zeros(4), np.zeros(4)]
+    results = [np.zeros_like(values), np.zeros_like(values), gamma / np.sqrt(EPSILON)]
+    results += [np.zeros(4), np.zeros(4)]
     for c in range(values.shape[-1]):
         seen = weight[..., c] == 1
         if seen.any():
@@ -33,7 +34,8 @@ def plain(values, variance, weight, gamma, beta):
             mean, total = y.mean(), y.var() + v.mean()
             results[0][..., c][seen] = gamma[c] * (y - mean) / np.sqrt(total + EPSILON) + beta[c]
             results[1][..., c][seen] = gamma[c] ** 2 * v / (total + EPSILON)
-            results[2][c], results[3][c] = mean, total
+            results[2][c] = gamma[c] / np.sqrt(total + EPSILON)
+            results[3][c], results[4][c] = mean, total
     return results
 
 
@@ -114,7 +116,7 @@ def test_upstream_gradients_where_nothing_is_observed_are_not_read():
     given = {k: tf.constant(v) for k, v in example().items()}
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(given)
-        values, variance, mean, spread = normalize(**given, epsilon=EPSILON)
+        values, variance, _, mean, spread = normalize(**given, epsilon=EPSILON)
         junk = 1e6 * (1 - given["weight"])
         total = tf.reduce_sum(junk * (values + variance))
         statistics = tf.reduce_sum(mean + spread)
@@ -131,7 +133,7 @@ def test_one_entry_and_no_variance():
     with tf.GradientTape() as tape:
         watched = [*arguments[:2], gamma, beta]
         tape.watch(watched)
-        values, variance, mean, spread = normalize(*arguments, gamma, beta, EPSILON)
+        values, variance, _, mean, spread = normalize(*arguments, gamma, beta, EPSILON)
         total = tf.reduce_sum(values + variance)
     assert float(values[0, 0, 0]) == 0.5 and float(variance[0, 0, 0]) == 0.0
     assert float(mean[0]) == 2.0 and float(spread[0]) == 0.0

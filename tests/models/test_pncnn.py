@@ -285,7 +285,7 @@ class TestMethods:
         model.compile(jit_compile=False)
         perturb(model)
         distribution = model.predict_distribution(x)
-        assert tuple(distribution.batch_shape) == (5, 3)
+        assert tuple(distribution.batch_shape) == (5,) and tuple(distribution.event_shape) == (3,)
         np.testing.assert_allclose(
             distribution.mean(), model.predict(x, verbose=0), rtol=1e-4, atol=1e-5
         )
