@@ -64,7 +64,7 @@ class PNConv(GPPosteriorLayer):
         rank: number of factors of "low_rank" that the first convolution finds; later ones take
             their input's.
         variance_estimator: "exact", or "stochastic" for the estimate of the paper's appendix by
-            ``num_probes`` random probes, cut off at 0, which makes it slightly too large. Every
+            ``num_probes`` random probes, cut off at 0, which makes it too large on average. Every
             training step draws new probes; inference uses the same ones each time, which depend on
             an example's place in the batch. For uncertainty="diagonal".
         num_probes: number of probes.

@@ -60,8 +60,8 @@ def convolve(
             everything; "kernel" takes points, values and variance as constants in it.
         variance_estimator: "exact", or "stochastic" for the unbiased estimate of the paper's
             appendix on PhysioNet 2012, which applies the posterior covariance of all outputs to
-            random probes and never forms it. It is noisy and may be negative. The exact variance
-            also takes less time, but for very many input channels; see the benchmarks.
+            random probes and never forms it. It is noisy, may be negative, and took longer than
+            the exact variance in all that was measured (`benchmarks/README.md`).
         num_probes: P, number of probes of "stochastic"; its error falls as P^(-1/2).
         probes: "rademacher" (+1 or -1) or "gaussian" (the paper's, with a larger error).
         seed: of the probes, an integer or an integer tensor [2]; needed with "stochastic".
