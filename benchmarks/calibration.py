@@ -98,7 +98,7 @@ VARIANTS = (
     *(Variant("low_rank", 16, drawn=drawn) for drawn in (16, 48)),
     *(Variant("low_rank", 16, length=length) for length in (0.7, 1.4, "fit")),
     *(Variant(mode, 16, nugget=nugget) for mode in ("diagonal", "low_rank") for nugget in NUGGETS),
-    Variant("low_rank", 16, drawn=48, nugget=NUGGETS[1]),
+    *(Variant("low_rank", 16, drawn=48, nugget=nugget) for nugget in NUGGETS[:2]),
     Variant("low_rank", 16, centred=True),
     *(Variant(mode, 16, **FITTED) for mode in ("diagonal", "low_rank")),
     Variant("low_rank", 16, drawn=48, **FITTED),
@@ -615,9 +615,10 @@ def main(arguments=None):
             rows = list(measure(options, variant, points, samples))
             append(path, rows, FIELDS)
             print(points, variant.name, [r.get("spread") for r in rows], flush=True)
-    rows = read(path)
+    rows = sorted(read(path), key=lambda row: int(row["points"]))
     print(table(rows))
-    shown = str(40 if 40 in options.points else options.points[-1])
+    known = [row["points"] for row in rows]
+    shown = "40" if "40" in known else known[-1]
     draw([row for row in rows if row["points"] == shown], path.with_suffix(".png"))
 
 
