@@ -87,6 +87,30 @@ def test_first_factors_converge_to_the_joint_covariance(channels):
     assert errors[-1] < 1e-6
 
 
+@pytest.mark.parametrize("dtype,tolerance", [("float32", 2e-4), ("float64", 1e-6)])
+@pytest.mark.parametrize("rank", [8, 16, 32])
+def test_factors_of_a_dense_exact_series_stay_finite(dtype, tolerance, rank):
+    # Hardly anything is left of the prior here, so rounding of the prior's size decides.
+    x = np.linspace(0, 1, 80)[None, :, None].astype(dtype)
+    drift = np.array([[0.0], [0.1], [-0.1]], dtype)
+    _, variance, factors, _ = convolve_low_rank(
+        x,
+        np.sin(6 * x),
+        np.zeros_like(x),
+        None,
+        x,
+        rank=rank,
+        weights=np.ones((3, 1, 4), dtype),
+        drift=drift,
+        diffusion=np.full((3, 1, 1), 0.0025, dtype),
+        signal_std=np.ones((), dtype),
+        length_scale=np.full((), 0.1, dtype),
+    )
+    assert np.isfinite(factors).all()
+    excess = np.sum(np.square(factors), axis=0) - np.asarray(variance)
+    assert excess.max() < tolerance
+
+
 def test_leading_factors_are_the_best_ones():
     """Against the eigenvectors of a full decomposition of the functionals' covariance."""
     (points, values, variance), parameters = _problem(1)

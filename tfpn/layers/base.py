@@ -161,7 +161,8 @@ class GPLayer(keras.layers.Layer):
         NaN never leaves quietly: outside XLA-compiled functions it raises an error with the
         layer's name.
         """
-        self._check_finite(values, variance)
+        beside = [tensor for tensor in (factors, covariance) if tensor is not None]
+        self._check_finite(values, variance, *beside)
         output = {"points": points, "values": values, "variance": variance + infinite}
         if factors is not None:
             output["factors"] = factors_last(factors)

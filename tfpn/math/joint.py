@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tfpn.math.conditioning import prepare
 from tfpn.math.convolution import _mix, _operators
-from tfpn.math.kernels import operator_kernels
+from tfpn.math.kernels import operator_pair_kernels
 from tfpn.math.low_rank import integrated_gp
 from tfpn.math.missing import penalty
 from tfpn.math.posterior import solve
@@ -111,19 +111,16 @@ def functional_covariance(gp, cross, query, *, drift, diffusion):
     query, drift, diffusion = (
         tf.convert_to_tensor(t, cross.dtype) for t in (query, drift, diffusion)
     )
-    operators, dim = drift.shape
     shape = tf.shape(cross)
-    prior = operator_kernels(
-        query,
+    prior = operator_pair_kernels(
         query,
         signal_std=gp.signal_std,
         length_scale=gp.length_scale,
-        drift=tf.reshape(drift[:, None] - drift[None], [operators**2, dim]),
-        diffusion=tf.reshape(diffusion[:, None] + diffusion[None], [operators**2, dim, dim]),
+        drift=drift,
+        diffusion=diffusion,
     )
-    prior = tf.reshape(prior, [shape[0], shape[1], operators, operators, shape[1]])
     # A custom gradient knows the explained part for all pairs: one point with M K functionals.
-    flat = tf.reshape(cross, [shape[0], 1, shape[1] * operators, shape[3]])
+    flat = tf.reshape(cross, [shape[0], 1, shape[1] * shape[2], shape[3]])
     _, explained = gp.posterior(flat)
     prior = tf.einsum("bmijn->bminj", prior)
     if gp.shared:

@@ -229,6 +229,29 @@ def _gaussian_of_affine(coefficients, log_amplitude, features):
     return kernel, gradient
 
 
+def operator_pair_kernels(query, *, signal_std, length_scale, drift, diffusion):
+    """Prior covariances of all pairs of functionals ``(e^{D_i} f)(x_m)`` (eq. A_rbf_A).
+
+    Args:
+        query: points x_m, [B, M, d].
+        signal_std, length_scale, drift, diffusion: as in `operator_kernels`.
+
+    Returns:
+        k_ij(x_m, x_n), [B, M, K, K, M] in the order m, i, j, n.
+    """
+    operators, dim = drift.shape
+    pairs = operator_kernels(
+        query,
+        query,
+        signal_std=signal_std,
+        length_scale=length_scale,
+        drift=tf.reshape(drift[:, None] - drift[None], [operators**2, dim]),
+        diffusion=tf.reshape(diffusion[:, None] + diffusion[None], [operators**2, dim, dim]),
+    )
+    shape = tf.shape(pairs)
+    return tf.reshape(pairs, [shape[0], shape[1], operators, operators, shape[3]])
+
+
 @fused
 def _one_pass(coefficients, log_amplitude, features):
     """The sum of squares without products of matrices, to be compiled into one loop."""

@@ -18,7 +18,7 @@ import tensorflow as tf
 from tfpn.math.channels import mix_channels
 from tfpn.math.conditioning import prepare
 from tfpn.math.convolution import _mix, _mixed_variance, _operators
-from tfpn.math.kernels import operator_kernels
+from tfpn.math.kernels import operator_pair_kernels
 from tfpn.math.pooling import box_integrals, kernel_integral
 from tfpn.math.posterior import solve
 
@@ -180,19 +180,18 @@ def leading_functionals(gp, cross, query, query_weight, *, drift, diffusion, ran
         tf.convert_to_tensor(t, cross.dtype) for t in (query, drift, diffusion)
     )
     operators = drift.shape[0]
-    dim = drift.shape[1]
     shape = tf.shape(cross)
     size = shape[1] * operators
     flat = tf.reshape(cross, [shape[0], size, shape[3]])
-    prior = operator_kernels(
-        query,
+    prior = operator_pair_kernels(
         query,
         signal_std=gp.signal_std,
         length_scale=gp.length_scale,
-        drift=tf.reshape(drift[:, None] - drift[None], [operators**2, dim]),
-        diffusion=tf.reshape(diffusion[:, None] + diffusion[None], [operators**2, dim, dim]),
-    )  # [B, M, K K, M]: rows are (point, operator), columns (operator, point)
-    prior = tf.reshape(prior, [shape[0], size, size])
+        drift=drift,
+        diffusion=diffusion,
+    )
+    prior_trace = tf.einsum("bmkkm->b", tf.stop_gradient(prior))
+    prior = tf.reshape(prior, [shape[0], size, size])  # (point, operator), (operator, point)
     weight = tf.reshape(
         tf.broadcast_to(query_weight, [shape[0], shape[1], operators]), [shape[0], size, 1]
     )
@@ -222,17 +221,19 @@ def leading_functionals(gp, cross, query, query_weight, *, drift, diffusion, ran
     images = times(prior, flat, vectors)
     gram = tf.matmul(vectors, images, transpose_a=True)
     gram = 0.5 * (gram + tf.linalg.matrix_transpose(gram))
-    factor = tf.linalg.cholesky(gram + _ridge(gram))
+    factor = tf.linalg.cholesky(gram + _ridge(gram, prior_trace))
     factors = tf.linalg.triangular_solve(factor, tf.linalg.matrix_transpose(images))
     factors = tf.reshape(factors, [shape[0], rank, shape[1], operators])
     return tf.transpose(factors, [1, 0, 2, 3])
 
 
-def _ridge(gram):
-    """A multiple of the identity, of the size of the Gram matrix's rounding error and positive."""
-    epsilon = 1e-6 if gram.dtype == tf.float32 else 1e-14
-    tiny = 1e-30 if gram.dtype == tf.float32 else 1e-200
-    size = epsilon * tf.linalg.trace(tf.stop_gradient(gram)) + tiny
+def _ridge(gram, prior_trace):
+    """A multiple of the identity, of the size of the Gram matrix's rounding error.
+
+    The posterior covariance is a difference of the prior's and what is explained of it, so its
+    rounding is relative to the prior however little is left.
+    """
+    size = (1e-6 if gram.dtype == tf.float32 else 1e-11) * prior_trace
     return size[..., None, None] * tf.eye(gram.shape[-1], dtype=gram.dtype)
 
 
