@@ -4,6 +4,7 @@ Matrices are sympy's ``DomainMatrix``, sparse. Nothing here knows about groups.
 """
 
 import math
+from functools import lru_cache
 
 import numpy as np
 import sympy
@@ -125,7 +126,17 @@ def flat_entries(array):
         return array.flat()
     if isinstance(array, sympy.ImmutableDenseNDimArray):
         return list(array.args[0])
+    if isinstance(array, sympy.tensor.array.sparse_ndim_array.SparseNDimArray):
+        found = [sympy.S.Zero] * math.prod(array.shape)
+        for at, x in array._sparse_array.items():
+            found[int(at)] = x
+        return found
     return sympy.flatten(array)
+
+
+def dense_array(array):
+    """An array as sympy's dense one. (Its own conversion of a sparse array loses the entries.)"""
+    return sympy.ImmutableDenseNDimArray(flat_entries(array), array.shape)
 
 
 def to_numpy(array):
@@ -157,6 +168,33 @@ def to_numpy(array):
         if x != 0:
             flat[at] = float(x)
     return found
+
+
+def simplified(x):
+    """An exact expression, 0 if it is zero."""
+    x = sympy.expand(x)
+    if x.is_Rational:
+        return x
+    if not x.free_symbols:
+        return sympy.S.Zero if _is_zero(x) else x
+    terms = {}
+    for term in sympy.Add.make_args(x):
+        number, rest = term.as_independent(*x.free_symbols, as_Add=False)
+        terms[rest] = terms.get(rest, sympy.S.Zero) + number
+    total = sympy.Add(*(simplified(n) * rest for rest, n in terms.items()))
+    # Monomials are independent; other functions of symbols may be related.
+    return total if total.is_polynomial() else sympy.simplify(total)
+
+
+@lru_cache(maxsize=4096)
+def _is_zero(number):
+    """Whether an exact number is 0: decided by digits if it is not, by algebra if it may be."""
+    if abs(sympy.N(number, 30)) > 1e-15:
+        return False
+    if sympy.simplify(number) == 0:
+        return True
+    t = sympy.Dummy()
+    return sympy.minimal_polynomial(number, t) == t
 
 
 def algebraic_matrices(matrices):

@@ -33,7 +33,10 @@ def solve_pair(irrep_out, irrep_in, order):
         Matrix [s, monomials * out * in] in the working bases, see ``equivariance.solver``.
     """
     group = irrep_out.group
-    return equivariant_maps(space_model(group, order), irrep_out.model, irrep_in.model, group.field)
+    space = space_model(group, order)
+    if not group.may_couple(irrep_out, irrep_in, order):
+        return sparse({}, (0, len(space.scale) * irrep_out.dim * irrep_in.dim), group.field)
+    return equivariant_maps(space, irrep_out.model, irrep_in.model, group.field)
 
 
 class PairBlock:

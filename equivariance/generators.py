@@ -17,8 +17,10 @@ import sympy
 
 from equivariance.characters import ORDERS
 from equivariance.decomposition import decompose
+from equivariance.exact import sparse
 from equivariance.factored import FactoredBasis, PairBlock, tensors
 from equivariance.representations import require_representation, require_same_group
+from equivariance.solver import largest_weight, unchanged_weights, without_weights
 
 
 class GeneratorSolution:
@@ -200,6 +202,8 @@ def maps_residual(blocks, orders):
                 for g, a, b in zip(space.discrete, out.discrete, inside.discrete, strict=True):
                     inverse = b.to_field().inv().to_sparse()
                     total += _squared(_discrete_residual(x, g.to_dok(), a, inverse), field)
+                for g, a, b in zip(space.turns, out.turns, inside.turns, strict=True):
+                    total += _squared(_turn_residual(x, g, a, b, order), field)
     return total
 
 
@@ -214,6 +218,8 @@ def embeddings_residual(decomposition):
             e = copy.embedding.convert_to(field)
             pairs = zip([*rho.lie, *rho.discrete], [*sigma.lie, *sigma.discrete], strict=True)
             total += _squared([a * e - e * b for a, b in pairs], field)
+            for a, b in zip(rho.turns, sigma.turns, strict=True):
+                total += _squared(_turned_embedding(e, a, b), field)
     return total
 
 
@@ -274,6 +280,39 @@ def _discrete_residual(x, g, a, inverse):
             if factor:
                 result += moved[source].scalarmul(factor)
         yield result
+
+
+def _turn_residual(x, g, a, b, order):
+    """What of X has weights that a rotation by 2 pi / n changes; see ``equivariance.solver``.
+
+    The channels of an irreducible representation have one sign.
+    """
+    j, sign = g.weights.to_dok(), a.signs[0] * b.signs[0]
+    bound = order * largest_weight(g.weights)
+    bound += largest_weight(a.weights) + largest_weight(b.weights)
+
+    def moved(x):
+        return dict(zip(x, _lie_residual(x, j, a.weights, b.weights), strict=True))
+
+    for w in unchanged_weights(g.order, bound, sign):
+        once = moved(x)
+        if w:
+            twice = moved(once)
+            once = {at: twice[at] + x[at].scalarmul(x[at].domain(w * w)) for at in x}
+        x = once
+    return x.values()
+
+
+def _turned_embedding(e, a, b):
+    """The same of an embedding E, rows of different signs apart."""
+    bound = largest_weight(a.weights) + largest_weight(b.weights)
+    entries = e.to_dok()
+    for sign in (1, -1):
+        part = {at: x for at, x in entries.items() if a.signs[at[0]] * b.signs[0] == sign}
+        weights = unchanged_weights(a.order, bound, sign)
+        yield without_weights(
+            lambda x: a.weights * x - x * b.weights, sparse(part, e.shape, e.domain), weights
+        )
 
 
 def _squared(matrices, field):

@@ -10,9 +10,8 @@ from functools import cache
 import sympy
 from sympy import LeviCivita as epsilon
 from sympy import Rational
-from sympy.polys.matrices import DomainMatrix
 
-from equivariance.exact import flat_entries
+from equivariance.exact import dense_array, flat_entries, simplified
 from equivariance.representations import Irrep, Tensor
 
 # A quarter turn to the left: (v1, v2) -> (-v2, v1).
@@ -58,17 +57,34 @@ def operators(irrep_out, irrep_in, order, tensors):
     Returns:
         A list of ``Operator``, as many as tensors: named ones first.
     """
-    tensors = [sympy.ImmutableDenseNDimArray(x) for x in tensors]
-    found = []
+    found, rows = [], []
     for name, array in _named(irrep_out, irrep_in, order):
-        rows = [x.array for x in found]
-        if _rank([*tensors, array]) == len(tensors) and _rank([*rows, array]) > len(rows):
+        row = _coordinates(array, tensors)
+        if row is not None and _rank([*rows, row]) > len(rows):
             found.append(Operator(array, name, order))
-    for array in tensors:
-        rows = [x.array for x in found]
-        if len(found) < len(tensors) and _rank([*rows, array]) > len(rows):
-            found.append(Operator(array, None, order))
+            rows.append(row)
+    for n, array in enumerate(tensors):
+        row = [int(m == n) for m in range(len(tensors))]
+        if len(found) < len(tensors) and (not rows or _rank([*rows, row]) > len(rows)):
+            found.append(Operator(dense_array(array), None, order))
+            rows.append(row)
     return found
+
+
+def _coordinates(array, tensors):
+    """An array in the solver's basis of orthogonal tensors; None if it is no solution."""
+    rest = {n: x for n, x in enumerate(flat_entries(array)) if x != 0}
+    found = []
+    for tensor in tensors:
+        entries = {n: x for n, x in enumerate(flat_entries(tensor)) if x != 0}
+        overlap = simplified(
+            sum((rest[n] * x for n, x in entries.items() if n in rest), Rational(0))
+        )
+        found.append(sympy.radsimp(overlap / simplified(sum(x * x for x in entries.values()))))
+        if overlap:
+            for n, x in entries.items():
+                rest[n] = rest.get(n, sympy.S.Zero) - found[-1] * x
+    return None if any(simplified(x) for x in rest.values()) else found
 
 
 def expansion(array, basis):
@@ -141,11 +157,5 @@ def _laplacian(d, matrix):
     return sympy.ImmutableDenseNDimArray(entries, (d, d, *matrix.shape))
 
 
-def _rank(arrays):
-    if not arrays:
-        return 0
-    rows = [[sympy.sympify(x) for x in flat_entries(array)] for array in arrays]
-    field, values = sympy.construct_domain(sympy.flatten(rows), extension=True, field=True)
-    width = len(rows[0])
-    rows = [values[n * width : (n + 1) * width] for n in range(len(rows))]
-    return DomainMatrix(rows, (len(rows), width), field).rank()
+def _rank(rows):
+    return sympy.Matrix(rows).rank(simplify=True)

@@ -13,8 +13,8 @@ from typing import Any
 import sympy
 from sympy import I, exp
 
+from equivariance.exact import simplified
 from equivariance.groups import O2, SO2, SO3
-from equivariance.verification import simplified
 
 
 @dataclass(frozen=True)

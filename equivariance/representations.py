@@ -13,8 +13,22 @@ from typing import NamedTuple
 import numpy as np
 import sympy
 from sympy import QQ
+from sympy.polys.matrices import DomainMatrix
 
 from equivariance.exact import block_diagonal, identity, kron, sparse, sqrt
+
+
+class Turn(NamedTuple):
+    """A rotation by 2 pi / n: ``exp(2 pi L / n) D``, given by integers.
+
+    L is antisymmetric, its eigenvalues i w have integer weights w, and D = diag(signs) commutes
+    with it. So what the rotation leaves unchanged is what has weights that n divides (n / 2 more
+    where the sign is -1), and cosines and sines of 2 pi / n are not needed.
+    """
+
+    order: int  # n
+    weights: DomainMatrix  # L
+    signs: tuple  # 1 or -1 for each channel
 
 
 class Model(NamedTuple):
@@ -26,8 +40,63 @@ class Model(NamedTuple):
     """
 
     lie: tuple  # one DomainMatrix a Lie-algebra generator
-    discrete: tuple  # one DomainMatrix a discrete generator
+    discrete: tuple  # one DomainMatrix a discrete generator that is no turn
     scale: tuple  # positive rationals
+    turns: tuple = ()  # one Turn a discrete generator that is a rotation by 2 pi / n
+
+    @staticmethod
+    def of_product(left, right, field):
+        """The model of the tensor product."""
+        ones = [identity(len(x.scale), field) for x in (left, right)]
+
+        def derivation(x, y):
+            return kron(x, ones[1]) + kron(ones[0], y)
+
+        return Model(
+            tuple(derivation(x, y) for x, y in zip(left.lie, right.lie, strict=True)),
+            tuple(kron(x, y) for x, y in zip(left.discrete, right.discrete, strict=True)),
+            tuple(x * y for x in left.scale for y in right.scale),
+            tuple(
+                Turn(
+                    x.order,
+                    derivation(x.weights, y.weights),
+                    tuple(a * b for a in x.signs for b in y.signs),
+                )
+                for x, y in zip(left.turns, right.turns, strict=True)
+            ),
+        )
+
+    @staticmethod
+    def of_sum(models, field):
+        """The model of the direct sum."""
+
+        def stacked(matrices):
+            return tuple(block_diagonal(x, field) for x in zip(*matrices, strict=True))
+
+        return Model(
+            stacked(m.lie for m in models),
+            stacked(m.discrete for m in models),
+            tuple(x for m in models for x in m.scale),
+            tuple(
+                Turn(
+                    turns[0].order,
+                    block_diagonal([x.weights for x in turns], field),
+                    tuple(sign for x in turns for sign in x.signs),
+                )
+                for turns in zip(*(m.turns for m in models), strict=True)
+            ),
+        )
+
+    @staticmethod
+    def trivial(like, field):
+        """The model of one channel that no generator changes."""
+        zero, one = sparse({}, (1, 1), field), identity(1, field)
+        return Model(
+            tuple(zero for _ in like.lie),
+            tuple(one for _ in like.discrete),
+            (QQ(1),),
+            tuple(Turn(x.order, zero, (1,)) for x in like.turns),
+        )
 
 
 class Representation:
@@ -226,9 +295,6 @@ class Tensor(Representation):
 
     def _model(self):
         group = self.group
-        one = identity(1, group.field)
-        lie = [sparse({}, (1, 1), group.field) for _ in group.lie_generators]
-        discrete = [one for _ in group.discrete_generators]
         plain = group.defining_model
         dual = plain
         if any(self.letters) and not group.orthogonal:
@@ -237,16 +303,10 @@ class Tensor(Representation):
                 tuple(x.to_field().inv().transpose().to_sparse() for x in plain.discrete),
                 plain.scale,
             )
-        size = 1
+        found = Model.trivial(plain, group.field)
         for letter in self.letters:
-            factor = dual if letter else plain
-            lie = [
-                kron(x, identity(group.dim, group.field)) + kron(identity(size, group.field), y)
-                for x, y in zip(lie, factor.lie, strict=True)
-            ]
-            discrete = [kron(x, y) for x, y in zip(discrete, factor.discrete, strict=True)]
-            size *= group.dim
-        return Model(tuple(lie), tuple(discrete), (QQ(1),) * size)
+            found = Model.of_product(found, dual if letter else plain, group.field)
+        return found
 
     def _dual(self):
         return Tensor(self.group, [not letter for letter in self.letters])
@@ -281,14 +341,7 @@ class Sum(Representation):
 
     def _model(self):
         models = [rep.model for rep, n in self.terms for _ in range(n)]
-        field = self.group.field
-        return Model(
-            *(
-                tuple(block_diagonal(parts, field) for parts in zip(*matrices, strict=True))
-                for matrices in ([m.lie for m in models], [m.discrete for m in models])
-            ),
-            tuple(x for m in models for x in m.scale),
-        )
+        return Model.of_sum(models, self.group.field)
 
     def _dual(self):
         return Sum((rep.dual, n) for rep, n in self.terms)
@@ -316,16 +369,7 @@ class Product(Representation):
         return _kron(self.left._matrix(element), self.right._matrix(element))
 
     def _model(self):
-        left, right = self.left.model, self.right.model
-        ones = [identity(rep.dim, self.group.field) for rep in (self.left, self.right)]
-        return Model(
-            tuple(
-                kron(x, ones[1]) + kron(ones[0], y)
-                for x, y in zip(left.lie, right.lie, strict=True)
-            ),
-            tuple(kron(x, y) for x, y in zip(left.discrete, right.discrete, strict=True)),
-            tuple(x * y for x in left.scale for y in right.scale),
-        )
+        return Model.of_product(self.left.model, self.right.model, self.group.field)
 
     def _dual(self):
         return Product(self.left.dual, self.right.dual)

@@ -5,7 +5,11 @@ pairs i <= j), o the output and i the input channels. A Lie-algebra generator J 
 
     (J on p) X + d rho_out(J) X - X d rho_in(J) = 0
 
-and a discrete generator h gives ``(h on p) rho_out(h) X = X rho_in(h)``, which needs no inverse.
+and a discrete generator h gives ``(h on p) rho_out(h) X = X rho_in(h)``, which needs no inverse. A
+rotation by 2 pi / n takes X to ``exp(2 pi T / n) X``, T X being the left side above with the
+weights in place of J. As T is antisymmetric with eigenvalues i w of integer w, X stays unchanged
+if and only if the product of T^2 + w^2 over the multiples w of n (T for w = 0) annihilates it:
+rational equations, whatever n.
 """
 
 import itertools
@@ -13,8 +17,16 @@ from functools import cache
 
 from sympy import QQ
 
-from equivariance.exact import common_nullspace, identity, kron, primitive, sparse, to_rational
-from equivariance.representations import Model
+from equivariance.exact import (
+    common_nullspace,
+    diagonal,
+    identity,
+    kron,
+    primitive,
+    sparse,
+    to_rational,
+)
+from equivariance.representations import Model, Turn
 
 
 def monomials(dim, order):
@@ -31,8 +43,7 @@ def space_model(group, order):
     """
     model, field = group.defining_model, group.field
     if order == 0:
-        zero, one = sparse({}, (1, 1), field), identity(1, field)
-        return Model(tuple(zero for _ in model.lie), tuple(one for _ in model.discrete), (QQ(1),))
+        return Model.trivial(model, field)
     if order == 1:
         return model
     pairs = monomials(group.dim, 2)
@@ -49,13 +60,52 @@ def space_model(group, order):
                 entries[place] = entries.get(place, field.zero) + x
         return sparse(entries, (len(pairs), len(pairs)), field)
 
-    one = identity(group.dim, field)
+    squared = Model.of_product(model, model, field)
+    places = [i * group.dim + j for i, j in pairs]
     return Model(
-        tuple(symmetrised(kron(x, one) + kron(one, x)) for x in model.lie),
-        tuple(symmetrised(kron(x, x)) for x in model.discrete),
+        tuple(symmetrised(x) for x in squared.lie),
+        tuple(symmetrised(x) for x in squared.discrete),
         # The squared length of a unit coordinate: S_ij with i < j stands for two entries.
         tuple(QQ(1 if i == j else 2) for i, j in pairs),
+        tuple(
+            Turn(x.order, symmetrised(x.weights), tuple(x.signs[n] for n in places))
+            for x in squared.turns
+        ),
     )
+
+
+def unchanged_weights(order, bound, sign):
+    """The weights w >= 0 of what a rotation by 2 pi / n, times the sign, leaves unchanged.
+
+    Args:
+        order: n.
+        bound: the largest weight that can occur.
+        sign: 1 or -1.
+
+    Example:
+
+    >>> unchanged_weights(4, 9, 1), unchanged_weights(4, 9, -1), unchanged_weights(3, 9, -1)
+    ([0, 4, 8], [2, 6], [])
+    """
+    if sign == 1:
+        return list(range(0, bound + 1, order))
+    return [] if order % 2 else list(range(order // 2, bound + 1, order))
+
+
+def without_weights(step, x, weights):
+    """The product of T^2 + w^2 (T for w = 0) over the weights, applied to x; T is ``step``."""
+    for w in weights:
+        moved = step(x)
+        x = step(moved) + x.scalarmul(x.domain(w * w)) if w else moved
+    return x
+
+
+def largest_weight(matrix):
+    """A bound of the eigenvalues of an antisymmetric matrix of integers: its row sums."""
+    sums = [0] * matrix.shape[0]
+    for (i, _), x in matrix.to_dok().items():
+        sums[i] += abs(int(x))
+    return max(sums)
 
 
 def constraints(space, out, inside, field):
@@ -71,15 +121,28 @@ def constraints(space, out, inside, field):
         A list of square sparse matrices.
     """
     on_p, on_o, on_i = (identity(len(model.scale), field) for model in (space, out, inside))
-    found = []
-    for p, o, i in zip(space.lie, out.lie, inside.lie, strict=True):
-        found.append(
-            kron(kron(p, on_o), on_i)
-            + kron(kron(on_p, o), on_i)
-            - kron(kron(on_p, on_o), i.transpose())
-        )
+
+    def derivation(p, o, i):
+        found = kron(kron(p, on_o), on_i) + kron(kron(on_p, o), on_i)
+        return found - kron(kron(on_p, on_o), i.transpose())
+
+    found = [derivation(*x) for x in zip(space.lie, out.lie, inside.lie, strict=True)]
     for p, o, i in zip(space.discrete, out.discrete, inside.discrete, strict=True):
         found.append(kron(kron(p, o), on_i) - kron(kron(on_p, on_o), i.transpose()))
+    for p, o, i in zip(space.turns, out.turns, inside.turns, strict=True):
+        operator = derivation(p.weights, o.weights, i.weights)
+        signs = [x * y * z for x in p.signs for y in o.signs for z in i.signs]
+        found += _turn_constraints(operator, p.order, signs, field)
+    return found
+
+
+def _turn_constraints(operator, order, signs, field):
+    bound = largest_weight(operator)
+    found = []
+    for sign in set(signs):
+        rows = diagonal([int(x == sign) for x in signs], field)
+        weights = unchanged_weights(order, bound, sign)
+        found.append(without_weights(lambda x: operator * x, rows, weights))
     return found
 
 

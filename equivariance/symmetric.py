@@ -15,7 +15,7 @@ from sympy.polys.matrices import DomainMatrix
 
 from equivariance.block_maps import BlockMap, Part, flat_numpy
 from equivariance.decomposition import decompose
-from equivariance.exact import flat_entries, to_numpy
+from equivariance.exact import dense_array, flat_entries, to_numpy
 from equivariance.factored import PairBlock
 
 
@@ -153,7 +153,7 @@ class SymmetricBasis:
         """Q (weights x tensor) Q^T, with its mirror image for a pair."""
         out, inside = block.pair.out, block.pair.inside
         count = self.rep.group.dim**self.order
-        flat = sympy.Array(tensor).reshape(count, out.irrep.dim, inside.irrep.dim)
+        flat = dense_array(tensor).reshape(count, out.irrep.dim, inside.irrep.dim)
         entries = []
         for p in range(count):
             middle = sympy.SparseMatrix.zeros(self.rep.dim, self.rep.dim).as_mutable()
@@ -172,7 +172,7 @@ class SymmetricBasis:
 @cache
 def _own_tensors(irrep, order, sign):
     """The tensors of an irreducible part with itself, as (kind of coefficients, tensors)."""
-    pair = [sympy.ImmutableDenseNDimArray(x) for x in _pair_tensors(irrep, order)]
+    pair = [dense_array(x) for x in _pair_tensors(irrep, order)]
     found = []
     for own in (1, -1):
         # X = w T: symmetric w and T, or both antisymmetric, give a symmetric X.

@@ -2,14 +2,13 @@
 
 import itertools
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import sympy
 
 from equivariance.characters import ORDERS
-from equivariance.exact import flat_entries, to_numpy
+from equivariance.exact import flat_entries, simplified, to_numpy
 from equivariance.generator_tensors import infer_shape, read_generator
 from equivariance.groups.base import Group
 from equivariance.representations import require_representation, require_same_group
@@ -255,30 +254,3 @@ def _by_derivative(x):
 def _as_array(matrices, shape):
     entries = [simplified(x) for at in sorted(matrices) for x in matrices[at].flat()]
     return sympy.ImmutableDenseNDimArray(entries, shape)
-
-
-def simplified(x):
-    """An exact expression, 0 if it is zero."""
-    x = sympy.expand(x)
-    if x.is_Rational:
-        return x
-    if not x.free_symbols:
-        return sympy.S.Zero if _is_zero(x) else x
-    terms = {}
-    for term in sympy.Add.make_args(x):
-        number, rest = term.as_independent(*x.free_symbols, as_Add=False)
-        terms[rest] = terms.get(rest, sympy.S.Zero) + number
-    total = sympy.Add(*(simplified(n) * rest for rest, n in terms.items()))
-    # Monomials are independent; other functions of symbols may be related.
-    return total if total.is_polynomial() else sympy.simplify(total)
-
-
-@lru_cache(maxsize=4096)
-def _is_zero(number):
-    """Whether an exact number is 0: decided by digits if it is not, by algebra if it may be."""
-    if abs(sympy.N(number, 30)) > 1e-15:
-        return False
-    if sympy.simplify(number) == 0:
-        return True
-    t = sympy.Dummy()
-    return sympy.minimal_polynomial(number, t) == t

@@ -1,8 +1,9 @@
 """The groups: in the plane, of space, and user-defined ones."""
 
 from equivariance.groups.base import Group
+from equivariance.groups.finite_plane import Cyclic, Dihedral
 from equivariance.groups.matrix_group import MatrixGroup
-from equivariance.groups.plane import O2, SO2, Cyclic, Dihedral
+from equivariance.groups.plane import O2, SO2
 from equivariance.groups.space import SO3
 
 __all__ = ["Cyclic", "Dihedral", "Group", "MatrixGroup", "O2", "SO2", "SO3"]

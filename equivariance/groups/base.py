@@ -87,6 +87,10 @@ class Group:
         """The representation on space itself, T(1, 0)."""
         return self.tensor(1, 0)
 
+    def may_couple(self, irrep_out, irrep_in, order):
+        """False if it is known that no map with ``order`` derivatives couples the two."""
+        return True
+
     @cached_property
     def defining_model(self):
         """The ``Model`` of the defining representation."""

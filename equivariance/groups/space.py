@@ -184,6 +184,12 @@ class SpaceRotations(Group):
             for spin in range(abs(a - b), a + b + 1)
         )
 
+    def may_couple(self, irrep_out, irrep_in, order):
+        """Derivatives have spins up to their order, which change a spin by so much at most."""
+        if not (isinstance(irrep_out, Irrep) and isinstance(irrep_in, Irrep)):
+            return True
+        return abs(irrep_out.index[0] - irrep_in.index[0]) <= order
+
     def _irrep_character(self, irrep):
         spin = irrep.index[0]
         return SpaceCharacter({m: 1 for m in range(-spin, spin + 1)})

@@ -1,12 +1,15 @@
 import itertools
 import subprocess
 import sys
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import oracle
 import pytest
 import sample_groups
 import sympy
+from sympy import QQ
 
 from equivariance import (
     O2,
@@ -16,11 +19,16 @@ from equivariance import (
     Dihedral,
     count_generators,
     count_invariants,
+    decompose,
     solve_generators,
     solve_intertwiners,
     symbol,
     to_numpy,
 )
+from equivariance.decomposition import Copy, IrrepBlock
+from equivariance.exact import sparse
+from equivariance.factored import tensors
+from equivariance.generators import embeddings_residual, maps_residual
 
 GROUPS = {"SO(2)": SO2, "O(2)": O2, "SO(3)": SO3, "C4": Cyclic(4), "D4": Dihedral(4)}
 NAMES = ("zeroth_order", "first_order", "second_order")
@@ -293,3 +301,44 @@ def test_characters_do_not_count_over_unbounded_groups():
     vector = sample_groups.LORENTZ.tensor(1, 0)
     with pytest.raises(NotImplementedError, match="Lorentz has Lie-algebra generators"):
         count_generators(vector)
+
+
+@pytest.mark.parametrize("group", [Cyclic(360), Dihedral(1001)], ids=sample_groups.name)
+def test_turns_by_a_small_angle_are_solved_without_its_cosine(group):
+    """Over the field of cos(2 pi / 360), of degree 48, this took minutes."""
+    start = time.process_time()
+    rep = group.tensor(4, 4)
+    solution = solve_generators(rep)
+    assert solution.dimensions == count_generators(rep)
+    assert solution.residual() == 0
+    assert time.process_time() - start < 15
+
+
+@pytest.mark.parametrize("order", range(3))
+def test_the_residual_of_turns_sees_a_wrong_basis(order, monkeypatch):
+    solution = solve_generators(Cyclic(4).irrep(1) + Cyclic(4).irrep(2), Cyclic(4).irrep(1))
+    right = [block for block in solution.blocks if block.count(order)][0]
+
+    def disturbed(*arguments):
+        found = tensors(*arguments)
+        for tensor in found:
+            at = min(tensor.entries)
+            entries = {**tensor.entries, at: tensor.entries[at] + 1}
+            yield type(tensor)(entries, tensor.field, tensor.square)
+
+    assert maps_residual([right], [order]) == 0
+    monkeypatch.setattr("equivariance.generators.tensors", disturbed)
+    assert maps_residual([right], [order]) > 0
+
+
+def test_the_residual_of_turns_sees_a_wrong_embedding():
+    parts = decompose(Cyclic(4).tensor(2, 0) + Cyclic(4).irrep(2))  # signs of both kinds
+    assert embeddings_residual(parts) == 0
+    for block in parts.blocks:
+        for copy in block.copies:
+            at = min(copy.embedding.to_dok())
+            entries = {**copy.embedding.to_dok(), at: QQ(7)}
+            wrong = sparse(entries, copy.embedding.shape)
+            block = IrrepBlock(block.irrep, (Copy(copy.irrep, wrong, copy.norm),), block.start)
+            fake = SimpleNamespace(rep=parts.rep, blocks=[block])
+            assert (embeddings_residual(fake) > 0) == (copy.irrep.dim == 2 or len(entries) > 1)

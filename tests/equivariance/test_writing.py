@@ -169,3 +169,16 @@ def test_changes_of_basis_are_printed():
     both = latex_basis(solve_generators(SO2.tensor(1, 1), SO2.tensor(2, 0)))
     assert "Q_{\\text{in}}" in both and "Q_{\\text{out}}" in both
     assert "Q" not in latex_basis(solve_generators(SO2.irrep(1)))
+
+
+def test_large_tensors_are_written():
+    """Those of two derivatives between spins 11 are sympy's sparse arrays."""
+    spin = SO3.irrep(10) @ SO3.irrep(1)
+    solution = solve_generators(spin, SO3.irrep(10))
+    assert " - (" in text_system(solution)
+    (own,) = [
+        x for x in solve_generators(spin).blocks if x.irrep_out == x.irrep_in == SO3._spin(11)
+    ]
+    (laplacian, other) = operators(own.irrep_out, own.irrep_in, 2, own.basis(2))
+    assert laplacian.name == "laplacian" and other.name is None
+    assert any(x != 0 for x in sympy.flatten(other.array))
