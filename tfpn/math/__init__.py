@@ -1,6 +1,7 @@
 """The functional core: pure functions on tensors, no Keras and no state."""
 
 from tfpn.math.convolution import convolve, convolve_mean
+from tfpn.math.coupled import coupled_kernel
 from tfpn.math.joint import convolve_joint, rectified_joint_covariance
 from tfpn.math.kernels import diffused_kernel, rbf_kernel
 from tfpn.math.low_rank import convolve_low_rank
@@ -27,6 +28,7 @@ __all__ = [
     "convolve_low_rank",
     "convolve_mean",
     "convolve_process",
+    "coupled_kernel",
     "diffused_kernel",
     "integrate",
     "kernel_integral",
