@@ -19,13 +19,11 @@ from equivariance.generators import GeneratorSolution, solve_generators, symbol
 from equivariance.groups import O2, SO2, SO3, Cyclic, Dihedral, Group, MatrixGroup
 from equivariance.intertwiners import Intertwiners, solve_intertwiners
 from equivariance.keras_source import keras_source
+from equivariance.mixing_parameterization import MixingParameterization
 from equivariance.notation import NotationError, parse_group, parse_representation
 from equivariance.orbits import DiffusionOrbits, diffusion_orbits
-from equivariance.parameterization import (
-    GeneratorParameterization,
-    MixingParameterization,
-    Parameter,
-)
+from equivariance.parameterization import GeneratorParameterization
+from equivariance.parameters import Parameter
 from equivariance.proofs import (
     Claim,
     Proof,

@@ -90,36 +90,6 @@ class BlockMap:
         return result @ to.change_of_basis_numpy.T
 
 
-def factored_map(basis, coefficients):
-    """The ``BlockMap`` of a ``FactoredBasis`` with the coefficients [..., size]."""
-    parts = [
-        Part(
-            block.out.channels,
-            block.inside.channels,
-            weights,
-            flat_numpy(block.basis(basis.order)),
-        )
-        for block, weights in zip(basis.blocks, basis.split(coefficients), strict=True)
-    ]
-    return BlockMap(
-        basis.order,
-        basis.decomposition_out,
-        basis.decomposition_in,
-        parts,
-        np.shape(coefficients)[:-1],
-    )
-
-
-def factored_squared_norm(basis):
-    """The sum of the squares of all entries of all elements of a ``FactoredBasis``."""
-    return sum(
-        float(np.sum(block.basis_numpy(basis.order) ** 2))
-        * block.multiplicity_out
-        * block.multiplicity_in
-        for block in basis.blocks
-    )
-
-
 def flat_numpy(tensors):
     """Exact tensors [d, ..., out, in] as one float64 array [s, d * ..., out, in]."""
     arrays = np.array([to_numpy(x) for x in tensors])

@@ -10,8 +10,8 @@ from equivariance.representations import (
     Product,
     Sum,
     Tensor,
+    read_pair,
     require_representation,
-    require_same_group,
 )
 
 ORDERS = ("zeroth_order", "first_order", "second_order")
@@ -176,7 +176,7 @@ def count_invariants(rep):
     >>> equivariance.count_invariants(equivariance.SO3.tensor(2, 2))
     3
     """
-    require_representation(rep, "rep")
+    require_representation(rep, "rep", limited=False)
     return _average(character(rep))
 
 
@@ -200,10 +200,7 @@ def count_generators(rep_in, rep_out=None):
     >>> equivariance.count_generators(equivariance.SO2.irrep(1))
     {'zeroth_order': 2, 'first_order': 0, 'second_order': 4}
     """
-    rep_out = rep_in if rep_out is None else rep_out
-    require_representation(rep_in, "rep_in")
-    require_representation(rep_out, "rep_out")
-    require_same_group(rep_in, rep_out, "compared")
+    rep_in, rep_out = read_pair(rep_in, rep_out, limited=False)
     maps = character(rep_out) * character(rep_in).dual()
     space = maps.constant(1), rep_in.group._defining_character()
     symmetric = space[1] * space[1] + space[1].of_square()  # twice that of Sym^2 V

@@ -10,7 +10,7 @@ from equivariance.characters import count_generators
 from equivariance.documents import to_document
 from equivariance.generators import solve_generators
 from equivariance.keras_source import keras_source
-from equivariance.notation import KNOWN_GROUPS, NotationError, parse_group, parse_representation
+from equivariance.notation import KNOWN_GROUPS, parse_group, parse_representation
 from equivariance.parameterization import CONSTRAINTS
 from equivariance.writing import latex_basis, latex_system, text_system
 
@@ -56,7 +56,7 @@ def main(arguments=None):
     )
     parser.add_argument("--json", metavar="FILE", help="write the exact basis; - for the output")
     parser.add_argument("--keras", metavar="FILE", help="write a constrained Keras layer")
-    parser.add_argument("--name", default="EquivariantFlow", help="of the Keras layer's class")
+    parser.add_argument("--name", help="of the Keras layer's class; EquivariantFlow by default")
     parser.add_argument(
         "--constraint",
         choices=CONSTRAINTS,
@@ -64,6 +64,7 @@ def main(arguments=None):
     )
     options = parser.parse_args(arguments)
     try:
+        _check(options)
         group = parse_group(options.group)
         rep_in = parse_representation(options.rep, group)
         rep_out = rep_in
@@ -76,9 +77,8 @@ def main(arguments=None):
         if options.keras is not None:
             default = "dissipative" if rep_in == rep_out else "free"
             constraint = options.constraint or default
-            source = keras_source(solution.parameterization(constraint), options.name)
-    except NotationError as error:
-        return _failed(error)
+            name = options.name or "EquivariantFlow"
+            source = keras_source(solution.parameterization(constraint), name)
     except ValueError as error:
         return _failed(f"{error}")
     texts = []
@@ -95,6 +95,29 @@ def main(arguments=None):
         return _failed(f"cannot write {error.filename}: {error.strerror}", 1)
     print("\n".join(text.rstrip("\n") for text in texts))
     return 0
+
+
+def _check(options):
+    """Refuses options that contradict each other."""
+    if options.keras is None:
+        for name in ("name", "constraint"):
+            if getattr(options, name) is not None:
+                raise ValueError(
+                    f"--{name} {getattr(options, name)} is about the Keras layer: give --keras FILE"
+                    " with it, or leave it out."
+                )
+    elif options.name == "":
+        raise ValueError("--name must be the name of a class, such as 'MyFlow', found ''.")
+    printed = [f"--{x} -" for x in ("json", "keras") if getattr(options, x) == "-"]
+    if options.latex:
+        printed.append("--latex")
+    if len(printed) > 1:
+        raise ValueError(
+            f"{' and '.join(printed)} would all go to the same output. Leave one of them there and "
+            "give the others a file."
+        )
+    if options.json is not None and options.json == options.keras:
+        raise ValueError(f"--json and --keras name the same file, {options.json}.")
 
 
 def _write(path, text, texts):
@@ -121,18 +144,19 @@ def _summary(solution, seconds):
         irreducible = str(parts.representation)
         if irreducible != str(parts.rep):
             lines.append(f"irreducible parts of {parts.rep}: {irreducible}")
-    lines.append("")
-    width = max(len(f"{b.irrep_out} <- {b.irrep_in}") for b in solution.blocks)
-    lines.append(f"{'out <- in':{max(width, 9)}}  copies       C     B     S")
+    rows = [("out <- in", "copies", "C", "B", "S")]
     for block in solution.blocks:
         copies = block.multiplicity_out * block.multiplicity_in
-        counts = "".join(f"{block.count(order) * copies:6d}" for order in range(3))
-        shape = f"{block.multiplicity_out} x {block.multiplicity_in}"
-        name = f"{block.irrep_out} <- {block.irrep_in}"
-        lines.append(f"{name:{max(width, 9)}}  {shape:7}{counts}")
+        rows.append(
+            (
+                f"{block.irrep_out} <- {block.irrep_in}",
+                f"{block.multiplicity_out} x {block.multiplicity_in}",
+                *(str(block.count(order) * copies) for order in range(3)),
+            )
+        )
     totals = solution.dimensions
-    counts = "".join(f"{n:6d}" for n in totals.values())
-    lines.append(f"{'all':{max(width, 9)}}         {counts}")
+    rows.append(("all", "", *map(str, totals.values())))
+    lines += ["", *_table(rows)]
     expected = count_generators(rep_in, rep_out)
     agreement = "the same" if expected == totals else f"others: {expected}"
     lines += [
@@ -142,3 +166,14 @@ def _summary(solution, seconds):
         text_system(solution),
     ]
     return "\n".join(lines)
+
+
+def _table(rows):
+    """Lines of columns two spaces apart, the first two to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            cell.ljust(width) if n < 2 else cell.rjust(max(width, 4))
+            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells)

@@ -151,11 +151,12 @@ def decompose(rep):
     Matrix([[sqrt(3)/3, 0, 0, 0, sqrt(3)/3, 0, 0, 0, sqrt(3)/3]])
     """
     require_representation(rep, "rep")
-    return _decompose(rep)
+    return decomposition(rep)
 
 
 @lru_cache(maxsize=512)
-def _decompose(rep):
+def decomposition(rep):
+    """The same without a limit of the number of channels."""
     return Decomposition(rep)
 
 

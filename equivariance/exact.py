@@ -80,8 +80,41 @@ def common_nullspace(operators, size, field=QQ):
         if basis.shape[0] == 0:
             break
         restricted = operator.convert_to(field) * basis.transpose()
-        basis = restricted.nullspace() * basis
+        basis = _nullspace(restricted) * basis
     return basis.rref()[0].to_sparse()
+
+
+def _nullspace(matrix):
+    """Basis of the vectors that a matrix maps to zero.
+
+    Over a field of algebraic numbers of degree m, with unit a, elimination is slow: instead each
+    entry becomes the rational m x m matrix by which it multiplies 1, a, a^2 ... A column j then is
+    a combination of those before it if and only if its m columns are, so that the vector of a free
+    variable j is that of its first rational one.
+    """
+    field = matrix.domain
+    if not field.is_Algebraic:
+        return matrix.nullspace()
+    degree = field.mod.degree()
+    powers = [field.one]
+    for _ in range(degree - 1):
+        powers.append(powers[-1] * field.unit)
+    entries = {}
+    for (i, j), x in matrix.to_dok().items():
+        for p, power in enumerate(powers):
+            for q, value in enumerate(reversed((x * power).to_list())):
+                entries[i * degree + q, j * degree + p] = QQ(value.numerator, value.denominator)
+    rows, columns = matrix.shape
+    reduced, pivots = sparse(entries, (rows * degree, columns * degree)).rref()
+    free = [n for n in range(columns) if n * degree not in set(pivots)]
+    place = {n * degree: row for row, n in enumerate(free)}
+    found = {(row, n): field.one for row, n in enumerate(free)}
+    for (row, column), x in reduced.to_dok().items():
+        if column in place:
+            n, p = divmod(pivots[row], degree)
+            at = place[column], n
+            found[at] = found.get(at, field.zero) - field.convert_from(x, QQ) * powers[p]
+    return sparse(found, (len(free), columns), field)
 
 
 def to_rational(matrix):
@@ -105,6 +138,28 @@ def primitive(matrix):
     denominator = math.lcm(*(int(x.denominator) for x in values))
     divisor = math.gcd(*(int(x.numerator * denominator // x.denominator) for x in values))
     return matrix.scalarmul(QQ(denominator, divisor))
+
+
+def connected_parts(size, pairs):
+    """The number, from 0, of the connected part of each of ``size`` nodes joined by the pairs.
+
+    Example:
+
+    >>> connected_parts(5, [(0, 3), (4, 1)])
+    (0, 1, 2, 0, 1)
+    """
+    parent = list(range(size))
+
+    def root(n):
+        while parent[n] != n:
+            parent[n] = n = parent[parent[n]]
+        return n
+
+    for i, j in pairs:
+        i, j = sorted((root(i), root(j)))
+        parent[j] = i
+    numbers = {}
+    return tuple(numbers.setdefault(root(n), len(numbers)) for n in range(size))
 
 
 def sqrt(x):

@@ -14,6 +14,8 @@ import numpy as np
 import sympy
 from sympy import QQ
 
+from equivariance.arguments import real_array
+from equivariance.block_maps import BlockMap, Part
 from equivariance.exact import sparse, sqrt, to_numpy
 from equivariance.solver import equivariant_maps, monomials, space_model
 
@@ -33,6 +35,7 @@ def solve_pair(irrep_out, irrep_in, order):
         Matrix [s, monomials * out * in] in the working bases, see ``equivariance.solver``.
     """
     group = irrep_out.group
+    group.require_solvable(irrep_out, irrep_in, order)
     space = space_model(group, order)
     if not group.may_couple(irrep_out, irrep_in, order):
         return sparse({}, (0, len(space.scale) * irrep_out.dim * irrep_in.dim), group.field)
@@ -197,7 +200,7 @@ class FactoredBasis:
         Raises:
             ValueError: if the last axis is not ``size``.
         """
-        coefficients = np.asarray(coefficients, dtype=float)
+        coefficients = real_array(coefficients, "coefficients")
         if coefficients.ndim == 0 or coefficients.shape[-1] != self.size:
             raise ValueError(
                 f"coefficients must have the last axis {self.size}, one entry a basis element; "
@@ -228,17 +231,25 @@ class FactoredBasis:
         >>> gradients.assemble(np.ones(gradients.size)).shape
         (2, 3, 3)
         """
-        parts = self.split(coefficients)
+        return self.block_map(coefficients).dense()
+
+    def block_map(self, coefficients):
+        """The same map as small tensors between irreducible channels, a ``BlockMap``."""
+        parts = [
+            Part(block.out.channels, block.inside.channels, weights, self._flat_numpy(block))
+            for block, weights in zip(self.blocks, self.split(coefficients), strict=True)
+        ]
         leading = np.shape(coefficients)[:-1]
-        middle = np.zeros(leading + self.shape)
-        for block, weights in zip(self.blocks, parts, strict=True):
-            basis = self._flat_numpy(block)
-            blocks = np.einsum("...nab,npoi->...paobi", weights, basis)
-            target = middle[..., block.out.channels, block.inside.channels]
-            target += blocks.reshape(target.shape)
-        q_out = self.decomposition_out.change_of_basis_numpy
-        q_in = self.decomposition_in.change_of_basis_numpy
-        return q_out @ middle @ q_in.T
+        return BlockMap(self.order, self.decomposition_out, self.decomposition_in, parts, leading)
+
+    def squared_norm(self):
+        """The sum of the squares of all entries of all basis elements."""
+        return sum(
+            float(np.sum(block.basis_numpy(self.order) ** 2))
+            * block.multiplicity_out
+            * block.multiplicity_in
+            for block in self.blocks
+        )
 
     def apply(self, coefficients, values):
         """The map with the given coefficients applied to channels, without its dense array.
@@ -251,7 +262,7 @@ class FactoredBasis:
             [..., d, ..., dim_out]: for each derivative index what its matrix makes of the values.
         """
         parts = self.split(coefficients)
-        rotated = np.asarray(values, dtype=float) @ self.decomposition_in.change_of_basis_numpy
+        rotated = real_array(values, "values") @ self.decomposition_in.change_of_basis_numpy
         leading = rotated.shape[:-1]
         monomial_shape = self.shape[:-2]
         result = np.zeros((*leading, int(np.prod(monomial_shape)), self.shape[-2]))

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import sympy
 
+from equivariance.arguments import real_array
 from equivariance.characters import ORDERS
-from equivariance.exact import flat_entries, to_numpy
+from equivariance.exact import flat_entries
 from equivariance.generators import symbol
 
 
@@ -43,14 +44,9 @@ class Generator(NamedTuple):
 
     def to_numpy(self):
         """The same generator in float64."""
-        return Generator(*(None if x is None else as_float(x) for x in self))
-
-
-def as_float(array):
-    """A NumPy or sympy array, or nested lists, in float64."""
-    if isinstance(array, sympy.MatrixBase | sympy.NDimArray):
-        return to_numpy(array)
-    return np.asarray(array, dtype=float)
+        return Generator(
+            *(None if x is None else real_array(x, n) for n, x in zip(ORDERS, self, strict=True))
+        )
 
 
 def infer_shape(generator):
@@ -134,8 +130,6 @@ def _entries(array, name):
             found = np.asarray(array)
         except ValueError as error:
             raise ValueError(f"{name} must be an array, found lists of unequal length.") from error
-        if np.iscomplexobj(found):
-            raise TypeError(f"{name} must be real, found complex numbers.")
         if np.issubdtype(found.dtype, np.integer):
             found = found.astype(object)
     if found.dtype == object:
@@ -155,10 +149,7 @@ def _entries(array, name):
         isinstance(x, sympy.Expr) and x.free_symbols for x in found.flat
     ):
         raise TypeError(f"{name} mixes floats with symbols: write the floats as exact numbers.")
-    try:
-        found = np.array(found, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must hold real numbers, found {array!r}.") from error
+    found = real_array(found, name)
     if not np.all(np.isfinite(found)):
         at = tuple(int(i) for i in np.argwhere(~np.isfinite(found))[0])
         raise ValueError(f"{name} must be finite, found {found[at]} at {at}.")

@@ -9,21 +9,17 @@ exp(M) is equivariant if and only if M is (the paper's appendix on equivariant d
 for all g. (The paper's g_il g_ik in the last line is a slip, and it leaves out the symmetry.)
 """
 
-import itertools
 from functools import cached_property, lru_cache
 
 import numpy as np
-import sympy
 
 from equivariance.characters import ORDERS
-from equivariance.decomposition import decompose
-from equivariance.exact import sparse
-from equivariance.factored import FactoredBasis, PairBlock, tensors
-from equivariance.representations import require_representation, require_same_group
-from equivariance.solver import largest_weight, unchanged_weights, without_weights
+from equivariance.factored import FactoredBasis
+from equivariance.pairs import PairSolution
+from equivariance.representations import read_pair
 
 
-class GeneratorSolution:
+class GeneratorSolution(PairSolution):
     """Exact bases of C, B and S for two representations.
 
     Attributes:
@@ -35,14 +31,11 @@ class GeneratorSolution:
             ``FactoredBasis`` of C, B and S. Use it for large representations.
     """
 
+    orders = range(3)
+
     def __init__(self, rep_in, rep_out):
-        self.rep_in, self.rep_out, self.group = rep_in, rep_out, rep_in.group
-        self.decomposition_in, self.decomposition_out = decompose(rep_in), decompose(rep_out)
-        self.blocks = [
-            PairBlock(out, inside)
-            for out in self.decomposition_out.blocks
-            for inside in self.decomposition_in.blocks
-        ]
+        super().__init__(rep_in, rep_out)
+        self.blocks = self.pairs
         self.factored = {
             name: FactoredBasis(order, self.decomposition_out, self.decomposition_in, self.blocks)
             for order, name in enumerate(ORDERS)
@@ -111,21 +104,6 @@ class GeneratorSolution:
             num_factors=num_factors,
         )
 
-    def residual(self):
-        """By how much the bases miss the equations: exactly 0.
-
-        The sum of the squares of left minus right side, for all generators of the group, all basis
-        tensors of all pairs, and of ``rho E = E sigma`` for all embeddings E of irreducible parts
-        sigma in rho (all in the working bases). A basis element is a product of such an embedding,
-        such a tensor and a transposed embedding, so it fulfils the equations if these do.
-
-        Returns:
-            A sympy number.
-        """
-        return maps_residual(self.blocks, range(3)) + sum(
-            embeddings_residual(x) for x in {self.decomposition_in, self.decomposition_out}
-        )
-
     def __repr__(self):
         counts = ", ".join(f"{n} of {name}" for name, n in self.dimensions.items())
         return f"<generators {self.rep_in} -> {self.rep_out} under {self.group.name}: {counts}>"
@@ -148,7 +126,7 @@ def solve_generators(rep_in, rep_out=None):
 
     Raises:
         TypeError: if an argument is no representation.
-        ValueError: if they are of different groups.
+        ValueError: if they are of different groups, or have more than 2000 channels.
 
     Example: what couples a scalar field and a vector field in the plane.
 
@@ -161,11 +139,7 @@ def solve_generators(rep_in, rep_out=None):
     >>> solution.residual()
     0
     """
-    rep_out = rep_in if rep_out is None else rep_out
-    require_representation(rep_in, "rep_in")
-    require_representation(rep_out, "rep_out")
-    require_same_group(rep_in, rep_out, "coupled (rep_in and rep_out)")
-    return _solve(rep_in, rep_out)
+    return _solve(*read_pair(rep_in, rep_out))
 
 
 @lru_cache(maxsize=256)
@@ -179,48 +153,6 @@ def require_solution(solution):
         raise TypeError(
             f"solution must come from solve_generators, found {type(solution).__name__}."
         )
-
-
-def maps_residual(blocks, orders):
-    """Sum of the squared residuals of all basis tensors of the pairs; a sympy number.
-
-    Written out matrix by matrix from the equations above, with the full S, unlike the operators
-    that the solver inverts.
-    """
-    total = sympy.S.Zero
-    for block in blocks:
-        out, inside = block.irrep_out.model, block.irrep_in.model
-        group, shape = block.irrep_out.group, (block.irrep_out.dim, block.irrep_in.dim)
-        field = group.field
-        space = group.defining_model
-        for order in orders:
-            for tensor in tensors(block.irrep_out, block.irrep_in, order):
-                axes = list(itertools.product(range(group.dim), repeat=order))
-                x = {at: tensor.matrix(at, shape).convert_to(field) for at in axes}
-                for j, a, b in zip(space.lie, out.lie, inside.lie, strict=True):
-                    total += _squared(_lie_residual(x, j.to_dok(), a, b), field)
-                for g, a, b in zip(space.discrete, out.discrete, inside.discrete, strict=True):
-                    inverse = b.to_field().inv().to_sparse()
-                    total += _squared(_discrete_residual(x, g.to_dok(), a, inverse), field)
-                for g, a, b in zip(space.turns, out.turns, inside.turns, strict=True):
-                    total += _squared(_turn_residual(x, g, a, b, order), field)
-    return total
-
-
-def embeddings_residual(decomposition):
-    """Sum of the squares of ``rho E - E sigma`` over generators and irreducible parts."""
-    total = sympy.S.Zero
-    field = decomposition.rep.group.field
-    rho = decomposition.rep.model
-    for block in decomposition.blocks:
-        sigma = block.irrep.model
-        for copy in block.copies:
-            e = copy.embedding.convert_to(field)
-            pairs = zip([*rho.lie, *rho.discrete], [*sigma.lie, *sigma.discrete], strict=True)
-            total += _squared([a * e - e * b for a, b in pairs], field)
-            for a, b in zip(rho.turns, sigma.turns, strict=True):
-                total += _squared(_turned_embedding(e, a, b), field)
-    return total
 
 
 def symbol(frequency, zeroth_order=None, first_order=None, second_order=None):
@@ -254,66 +186,3 @@ def symbol(frequency, zeroth_order=None, first_order=None, second_order=None):
     if not terms:
         raise ValueError("Give at least one of zeroth_order, first_order and second_order.")
     return sum(terms)
-
-
-def _lie_residual(x, j, a, b):
-    """(J on the derivative indices) X + A X - X B, for each derivative index."""
-    for at in x:
-        result = a * x[at] - x[at] * b
-        for slot, index in enumerate(at):
-            for (row, column), value in j.items():
-                if row == index:
-                    source = (*at[:slot], column, *at[slot + 1 :])
-                    result += x[source].scalarmul(value)
-        yield result
-
-
-def _discrete_residual(x, g, a, inverse):
-    """sum over derivative indices of g ... g A X B^-1, minus X."""
-    moved = {at: a * matrix * inverse for at, matrix in x.items()}
-    for at in x:
-        result = -x[at]
-        for source in x:
-            factor = inverse.domain.one
-            for row, column in zip(at, source, strict=True):
-                factor *= g.get((row, column), inverse.domain.zero)
-            if factor:
-                result += moved[source].scalarmul(factor)
-        yield result
-
-
-def _turn_residual(x, g, a, b, order):
-    """What of X has weights that a rotation by 2 pi / n changes; see ``equivariance.solver``.
-
-    The channels of an irreducible representation have one sign.
-    """
-    j, sign = g.weights.to_dok(), a.signs[0] * b.signs[0]
-    bound = order * largest_weight(g.weights)
-    bound += largest_weight(a.weights) + largest_weight(b.weights)
-
-    def moved(x):
-        return dict(zip(x, _lie_residual(x, j, a.weights, b.weights), strict=True))
-
-    for w in unchanged_weights(g.order, bound, sign):
-        once = moved(x)
-        if w:
-            twice = moved(once)
-            once = {at: twice[at] + x[at].scalarmul(x[at].domain(w * w)) for at in x}
-        x = once
-    return x.values()
-
-
-def _turned_embedding(e, a, b):
-    """The same of an embedding E, rows of different signs apart."""
-    bound = largest_weight(a.weights) + largest_weight(b.weights)
-    entries = e.to_dok()
-    for sign in (1, -1):
-        part = {at: x for at, x in entries.items() if a.signs[at[0]] * b.signs[0] == sign}
-        weights = unchanged_weights(a.order, bound, sign)
-        yield without_weights(
-            lambda x: a.weights * x - x * b.weights, sparse(part, e.shape, e.domain), weights
-        )
-
-
-def _squared(matrices, field):
-    return field.to_sympy(sum((x * x for m in matrices for x in m.to_dok().values()), field.zero))

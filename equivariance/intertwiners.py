@@ -5,13 +5,12 @@ from functools import lru_cache
 
 import sympy
 
-from equivariance.decomposition import decompose
-from equivariance.factored import FactoredBasis, PairBlock
-from equivariance.generators import embeddings_residual, maps_residual
-from equivariance.representations import require_representation, require_same_group
+from equivariance.factored import FactoredBasis
+from equivariance.pairs import PairSolution
+from equivariance.representations import read_pair
 
 
-class Intertwiners(Sequence):
+class Intertwiners(PairSolution, Sequence):
     """The exact basis of the channel mixings; a sequence of sympy matrices [dim_out, dim_in].
 
     Attributes:
@@ -23,15 +22,11 @@ class Intertwiners(Sequence):
         blocks: a ``PairBlock`` for each pair of irreducible parts with a solution.
     """
 
+    orders = (0,)
+
     def __init__(self, rep_in, rep_out):
-        self.rep_in, self.rep_out, self.group = rep_in, rep_out, rep_in.group
-        self.decomposition_in, self.decomposition_out = decompose(rep_in), decompose(rep_out)
-        pairs = [
-            PairBlock(out, inside)
-            for out in self.decomposition_out.blocks
-            for inside in self.decomposition_in.blocks
-        ]
-        self.factored = FactoredBasis(0, self.decomposition_out, self.decomposition_in, pairs)
+        super().__init__(rep_in, rep_out)
+        self.factored = FactoredBasis(0, self.decomposition_out, self.decomposition_in, self.pairs)
         self.blocks = self.factored.blocks
         self._matrices = None
 
@@ -54,15 +49,9 @@ class Intertwiners(Sequence):
 
     def parameterization(self):
         """Free parameters and the map from them to a mixing, a ``MixingParameterization``."""
-        from equivariance.parameterization import MixingParameterization
+        from equivariance.mixing_parameterization import MixingParameterization
 
         return MixingParameterization(self)
-
-    def residual(self):
-        """By how much the basis misses the equation: exactly 0. See ``GeneratorSolution``."""
-        return maps_residual(self.blocks, [0]) + sum(
-            embeddings_residual(x) for x in {self.decomposition_in, self.decomposition_out}
-        )
 
     def __repr__(self):
         return (
@@ -71,7 +60,7 @@ class Intertwiners(Sequence):
         )
 
 
-def solve_intertwiners(rep_in, rep_out):
+def solve_intertwiners(rep_in, rep_out=None):
     """Exact basis of the matrices W with rho_out(g) W = W rho_in(g) for all g.
 
     By Schur's lemma there is one for each pair of copies of the same real irreducible
@@ -79,14 +68,14 @@ def solve_intertwiners(rep_in, rep_out):
 
     Args:
         rep_in: the representation of the channels that are mixed.
-        rep_out: the representation of the result.
+        rep_out: the representation of the result; the same by default.
 
     Returns:
         An ``Intertwiners``, a sequence of exact sympy matrices [dim_out, dim_in].
 
     Raises:
         TypeError: if an argument is no representation.
-        ValueError: if they are of different groups.
+        ValueError: if they are of different groups, or have more than 2000 channels.
 
     Example:
 
@@ -98,10 +87,7 @@ def solve_intertwiners(rep_in, rep_out):
     [ 0, 1],
     [-1, 0]])]
     """
-    require_representation(rep_in, "rep_in")
-    require_representation(rep_out, "rep_out")
-    require_same_group(rep_in, rep_out, "coupled (rep_in and rep_out)")
-    return _solve(rep_in, rep_out)
+    return _solve(*read_pair(rep_in, rep_out))
 
 
 @lru_cache(maxsize=256)

@@ -4,8 +4,11 @@ The file needs Keras and NumPy, not this package or sympy. It holds the irreduci
 as numbers, owns the free parameters, and computes C, B and S from them.
 """
 
+import ast
+import builtins
 import keyword
 import textwrap
+import unicodedata
 
 import numpy as np
 
@@ -50,10 +53,7 @@ def keras_source(parameterization, name="EquivariantFlow"):
             "parameterization must come from solve_generators(...).parameterization(...), found "
             f"{type(parameterization).__name__}."
         )
-    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-        raise ValueError(f"name must be the name of a class, such as 'MyFlow', found {name!r}.")
-    if len(name) > 60:
-        raise ValueError(f"name must have at most 60 characters, found {len(name)}.")
+    name = _class_name(name)
     if not parameterization.parameters:
         raise ValueError(f"{parameterization} has no parameters: there is nothing to learn.")
     solution = parameterization.solution
@@ -76,7 +76,41 @@ def keras_source(parameterization, name="EquivariantFlow"):
     }
     for key, value in text.items():
         template = template.replace(f"@{key}@", value)
-    return _without(template, "flow", flow)
+    source = _without(template, "flow", flow)
+    if name in _names(source):
+        raise ValueError(
+            f"name = {name!r} is a name that the file itself uses; choose another, such as "
+            "'MyFlow'."
+        )
+    return source
+
+
+def _class_name(name):
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+        raise ValueError(f"name must be the name of a class, such as 'MyFlow', found {name!r}.")
+    if len(name) > 60:
+        raise ValueError(f"name must have at most 60 characters, found {len(name)}.")
+    name = unicodedata.normalize("NFKC", name)  # as Python reads it
+    if name.startswith("__") or keyword.iskeyword(name) or hasattr(builtins, name):
+        raise ValueError(
+            f"name = {name!r} has a meaning in Python; choose another, such as 'MyFlow'."
+        )
+    return name
+
+
+def _names(source):
+    """All names that a module imports, defines or reads, but for those of its class."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.alias):
+            found.add(node.asname or node.name)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+    return found
 
 
 def _without(template, section, keep):

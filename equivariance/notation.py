@@ -11,9 +11,9 @@ A parity is "+" or "-" directly behind a frequency; a "+" with another term behi
 
 import re
 
+from equivariance.arguments import MAX_CHANNELS
 from equivariance.groups import O2, SO2, SO3, Cyclic, Dihedral, Group
 
-MAX_CHANNELS = 2000
 MAX_ORDER = 360
 WINDOW = 40  # characters shown on either side of a mistake
 GROUPS = {"SO2": SO2, "O2": O2, "SO3": SO3}
@@ -78,14 +78,15 @@ def parse_group(text):
 
 
 def parse_representation(text, group):
-    """A representation of a built-in group from text.
+    """A representation from text.
 
     Args:
         text: sums (+), multiples (3x), tensor products (@) and duals (*) of irreducible
             representations (0, 1, 2 ... by frequency or spin; 0+ and 0- with a parity under
             reflections) and tensor representations T(p,q), with parentheses. A multiple takes the
             whole product behind it: 2x1 @ 1 is 2x(1 @ 1).
-        group: the group.
+        group: the group. A ``MatrixGroup`` has no irreducible representations, so there it is
+            built from T(p,q) alone; T(0,0) is a scalar.
 
     Returns:
         The representation.
@@ -112,10 +113,6 @@ def parse_representation(text, group):
         raise TypeError(f"A representation is text, found {text!r} ({type(text).__name__}).")
     if not isinstance(group, Group):
         raise TypeError(f"group must be a group such as SO2, found {group!r}.")
-    if not hasattr(group, "_defining_copies"):
-        raise ValueError(
-            f"{group.name} is a user-defined group: build its representations from tensor(p, q)."
-        )
     return _Reader(text, group).read()
 
 
@@ -226,8 +223,6 @@ class _Reader:
             if self._peek() != after:
                 self._fail(f"A tensor representation is written T(p,q): {after!r} expected here.")
             self.at += 1
-        if sum(numbers) > 20:
-            self._fail(f"More than {MAX_CHANNELS} channels.", start)
         return self._checked(start, lambda: self.group.tensor(*numbers))
 
     def _integer(self):
@@ -243,7 +238,7 @@ class _Reader:
             rep = make()
         except NotationError:
             raise
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, NotImplementedError) as error:
             self._fail(str(error), start)
         if rep.dim > MAX_CHANNELS:
             self._fail(

@@ -16,11 +16,12 @@ from functools import cached_property
 import numpy as np
 import sympy
 
+from equivariance.arguments import real_array
 from equivariance.exact import to_numpy
 from equivariance.groups.elements import MatrixElement
 from equivariance.intertwiners import solve_intertwiners
-from equivariance.parameterization import Parameter, Parameterization
-from equivariance.representations import require_representation, require_same_group
+from equivariance.parameters import Parameter, Parameterization
+from equivariance.representations import read_pair
 
 KINDS = ("generic", "mirror", "center")
 MAX_SIZE = 200  # elements of a group
@@ -135,7 +136,7 @@ class DiffusionOrbits(Parameterization):
                 continue
             if name not in weights:
                 raise ValueError(f"weights has no {name!r}; it needs {list(shapes)[:3]}.")
-            arrays[name] = np.asarray(weights[name], dtype=float)
+            arrays[name] = real_array(weights[name], f"weights[{name!r}]")
             if arrays[name].shape != shape:
                 raise ValueError(
                     f"weights[{name!r}] must have the shape {shape}, found {arrays[name].shape}."
@@ -240,10 +241,7 @@ def diffusion_orbits(rep_in, rep_out=None, orbits=("generic", "center")):
     >>> {name: x.shape for name, x in weights.items()}
     {'kernel': (5, 3, 4), 'drift': (5, 2), 'diffusion_factor': (5, 2, 2), 'bias': (4,)}
     """
-    rep_out = rep_in if rep_out is None else rep_out
-    require_representation(rep_in, "rep_in")
-    require_representation(rep_out, "rep_out")
-    require_same_group(rep_in, rep_out, "coupled (rep_in and rep_out)")
+    rep_in, rep_out = read_pair(rep_in, rep_out)
     group = rep_in.group
     if isinstance(orbits, str) or not len(orbits):
         raise ValueError(

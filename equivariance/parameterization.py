@@ -13,149 +13,22 @@ symmetric matrix, plus an antisymmetric one, minus 1/2 sum_j (xi . Q_j)^T (xi . 
 range is in the left half-plane, so |exp(M(i xi))| <= 1 in the spectral norm at every xi.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import sympy
 
-from equivariance.block_maps import factored_map, factored_squared_norm
+from equivariance.arguments import natural_number
 from equivariance.characters import ORDERS
-from equivariance.decomposition import decompose
+from equivariance.decomposition import decomposition
 from equivariance.exact import flat_entries
 from equivariance.factored import FactoredBasis, PairBlock
 from equivariance.generator_tensors import Generator
-from equivariance.representations import (
-    natural_number,
-    positive_number,
-    require_representation,
-    require_same_group,
-)
+from equivariance.parameters import Parameter, Parameterization, coefficient_scale, combination
+from equivariance.representations import require_representation, require_same_group
 from equivariance.symmetric import SymmetricBasis
 
 CONSTRAINTS = ("dissipative", "free")
 # Spread of free second-order coefficients, relative to heat diffusion.
 FREE_DIFFUSION_SPREAD = 0.1
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """An array of free parameters.
-
-    Attributes:
-        name: its key in the dict of all parameters.
-        shape: of the array.
-        scale: standard deviation of the initial values, for lengths of 1.
-        length_power: they scale with this power of the unit of length.
-        description: what it parameterises.
-        center: mean of the initial values, an array or 0.
-    """
-
-    name: str
-    shape: tuple
-    scale: float
-    length_power: int
-    description: str
-    center: object = 0.0
-
-    @property
-    def size(self):
-        return int(np.prod(self.shape))
-
-
-class Parameterization:
-    """Free parameters, their initial values, and what they are mapped to.
-
-    Attributes:
-        parameters: a tuple of ``Parameter``.
-    """
-
-    parameters = ()
-
-    @property
-    def size(self):
-        """The number of free parameters."""
-        return sum(p.size for p in self.parameters)
-
-    def initial(self, rng=0, length=1.0):
-        """Random initial parameters.
-
-        The map they give is of order 1: each channel is transported, and spread, over about
-        ``length``, and mixings keep the variance.
-
-        Args:
-            rng: ``numpy.random.Generator`` or a seed.
-            length: unit of length, such as the distance of neighbouring points.
-
-        Returns:
-            A dict from names to float64 arrays.
-        """
-        length = positive_number(length, "length")
-        try:
-            rng = np.random.default_rng(rng)
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"rng must be a seed or a numpy Generator, found {rng!r}.") from error
-        return {
-            p.name: (p.center + p.scale * rng.normal(size=p.shape)) * length**p.length_power
-            for p in self.parameters
-        }
-
-    def symbols(self):
-        """sympy symbols for all parameters: a dict from names to sympy arrays."""
-        found = {}
-        for p in self.parameters:
-            letter = p.name[0] if p.name != "zeroth_order" else "c"
-            letter = {"first_order": "b", "second_order": "s"}.get(p.name, letter)
-            names = [f"{letter}_{'_'.join(str(i + 1) for i in at)}" for at in np.ndindex(*p.shape)]
-            symbols = [sympy.Symbol(name, real=True) for name in names]
-            found[p.name] = sympy.ImmutableDenseNDimArray(symbols, p.shape)
-        return found
-
-    def _read(self, values):
-        """The parameters as float64 arrays with common leading axes, checked."""
-        expected = {p.name: p.shape for p in self.parameters}
-        if not hasattr(values, "keys") or set(values) != set(expected):
-            found = sorted(values, key=str) if hasattr(values, "keys") else type(values).__name__
-            raise ValueError(
-                f"values must be a dict with the keys {list(expected)}, found {found}."
-            )
-        arrays, leading = {}, None
-        for name, shape in expected.items():
-            array = np.asarray(values[name], dtype=float)
-            end = array.ndim - len(shape)
-            if end < 0 or array.shape[end:] != shape or leading not in (None, array.shape[:end]):
-                raise ValueError(
-                    f"The parameter {name} must have the shape {shape}, or leading axes before it "
-                    f"that are the same for all parameters; found {array.shape}."
-                )
-            if not np.all(np.isfinite(array)):
-                raise ValueError(f"The parameter {name} is not finite.")
-            leading = array.shape[:end]
-            arrays[name] = array
-        return arrays, leading or ()
-
-    def _read_exact(self, values):
-        symbols = self.symbols()
-        if values is None:
-            return {name: flat_entries(x) for name, x in symbols.items()}
-        if not hasattr(values, "keys") or set(values) != set(symbols):
-            found = sorted(values, key=str) if hasattr(values, "keys") else type(values).__name__
-            raise ValueError(f"values must be a dict with the keys {list(symbols)}, found {found}.")
-        found = {}
-        for p in self.parameters:
-            array = values[p.name]
-            array = array.tolist() if hasattr(array, "tolist") else array
-            entries = [sympy.sympify(x) for x in sympy.flatten([array])]
-            if len(entries) != p.size:
-                raise ValueError(
-                    f"The parameter {p.name} must have the shape {p.shape}, found {len(entries)} "
-                    "entries."
-                )
-            found[p.name] = entries
-        return found
-
-    def __repr__(self):
-        shapes = ", ".join(f"{p.name} {list(p.shape)}" for p in self.parameters)
-        return f"<{self._title()}: {shapes}>"
 
 
 class GeneratorParameterization(Parameterization):
@@ -255,7 +128,7 @@ class FreeGenerators(GeneratorParameterization):
             if name not in self.bases:
                 continue
             basis = self.bases[name]
-            center, scale = 0.0, _scale(basis, factored_squared_norm(basis), order)
+            center, scale = 0.0, coefficient_scale(basis, order)
             if order == 2:
                 center = _heat(basis)
                 scale *= FREE_DIFFUSION_SPREAD if np.any(center) else 1.0
@@ -271,12 +144,12 @@ class FreeGenerators(GeneratorParameterization):
                 yield self._zeros(order, leading)
 
     def _maps(self, values):
-        return [factored_map(self.bases[name], x) for name, x in values.items()], []
+        return [self.bases[name].block_map(x) for name, x in values.items()], []
 
     def _exact(self, values):
         for name in ORDERS:
             shape = self.solution.factored[name].shape
-            yield _combination(values.get(name, []), getattr(self.solution, name), shape)
+            yield combination(values.get(name, []), getattr(self.solution, name), shape)
 
 
 class DissipativeGenerators(GeneratorParameterization):
@@ -302,13 +175,14 @@ class DissipativeGenerators(GeneratorParameterization):
                 "the group, and dissipative generators are not defined. Use constraint = 'free'."
             )
         if through is None:
-            through = decompose(rho.group.defining @ rho).representation
-        require_representation(through, "through")
+            through = decomposition(rho.group.defining @ rho).representation
+        else:
+            require_representation(through, "through")
         require_same_group(rho, through, "coupled (the channels and through)")
         num_factors = natural_number(num_factors, "num_factors")
         self.through = through
         antisymmetric, symmetric = SymmetricBasis(0, rho, -1), SymmetricBasis(1, rho, 1)
-        outer, inner = decompose(through), solution.decomposition_in
+        outer, inner = decomposition(through), solution.decomposition_in
         pairs = [PairBlock(out, inside) for out in outer.blocks for inside in inner.blocks]
         factors = FactoredBasis(1, outer, inner, pairs)
         if num_factors and not factors.size:
@@ -319,19 +193,17 @@ class DissipativeGenerators(GeneratorParameterization):
         bases, found = {}, []
         if zeroth_order and antisymmetric.size:
             bases["antisymmetric"] = antisymmetric
-            scale = _scale(antisymmetric, antisymmetric.squared_norm(), 0)
+            scale = coefficient_scale(antisymmetric, 0)
             description = "coefficients of C, antisymmetric"
             found.append(Parameter("antisymmetric", (antisymmetric.size,), scale, 0, description))
         if symmetric.size:
             bases["symmetric"] = symmetric
-            scale = _scale(symmetric, symmetric.squared_norm(), 1)
+            scale = coefficient_scale(symmetric, 1)
             description = "coefficients of B, symmetric"
             found.append(Parameter("symmetric", (symmetric.size,), scale, 1, description))
         if num_factors:
             bases["factors"] = factors
-            scale = np.sqrt(
-                rho.group.dim * rho.dim / (num_factors * factored_squared_norm(factors))
-            )
+            scale = np.sqrt(rho.group.dim * rho.dim / (num_factors * factors.squared_norm()))
             shape = (num_factors, factors.size)
             description = f"coefficients of the maps Q_j from {rho} to {through}"
             found.append(Parameter("factors", shape, float(scale), 1, description))
@@ -358,20 +230,20 @@ class DissipativeGenerators(GeneratorParameterization):
             for name in ("antisymmetric", "symmetric")
             if name in values
         ]
-        return plain, [factored_map(self.bases["factors"], x) for x in values.get("factors", [])]
+        return plain, [self.bases["factors"].block_map(x) for x in values.get("factors", [])]
 
     def _exact(self, values):
         for order, name in enumerate(("antisymmetric", "symmetric")):
             shape = self.solution.factored[ORDERS[order]].shape
             arrays = self.bases[name].arrays() if name in values else []
-            yield _combination(values.get(name, []), arrays, shape)
+            yield combination(values.get(name, []), arrays, shape)
         d, size = self.solution.group.dim, self.solution.rep_in.dim
         total = [[sympy.zeros(size, size) for _ in range(d)] for _ in range(d)]
         if "factors" in values:
             basis = self.bases["factors"]
             arrays, n = basis.arrays(), basis.size
             for j in range(len(values["factors"]) // n):
-                q = _combination(values["factors"][j * n : (j + 1) * n], arrays, basis.shape)
+                q = combination(values["factors"][j * n : (j + 1) * n], arrays, basis.shape)
                 q = [sympy.Matrix(*basis.shape[1:], flat_entries(q[a])) for a in range(d)]
                 for a in range(d):
                     for b in range(d):
@@ -406,48 +278,6 @@ class FactoredGenerator:
         return np.asarray(total, dtype=complex)
 
 
-class MixingParameterization(Parameterization):
-    """Parameters of a channel mixing; made by ``Intertwiners.parameterization``.
-
-    Attributes:
-        mixings: the ``Intertwiners``.
-        parameters: one ``Parameter``, "weights", coefficients in the basis of the mixings.
-
-    Example:
-
-    >>> from equivariance import SO3, solve_intertwiners
-    >>> mixing = solve_intertwiners(2 * SO3.irrep(1), 4 * SO3.irrep(1)).parameterization()
-    >>> mixing
-    <mixings 2x1 -> 4x1: weights [8]>
-    >>> mixing.matrix(mixing.initial(rng=0)).shape
-    (12, 6)
-    """
-
-    def __init__(self, mixings):
-        self.mixings = mixings
-        basis = mixings.factored
-        scale = _scale(basis, factored_squared_norm(basis), 0) if basis.size else 0.0
-        description = "coefficients in the basis of the mixings"
-        self.parameters = (Parameter("weights", (basis.size,), scale, 0, description),)
-
-    def matrix(self, values):
-        """The mixing W, float64 [..., dim_out, dim_in], of ``{"weights": [..., size]}``."""
-        values, _ = self._read(values)
-        return self.mixings.factored.assemble(values["weights"])
-
-    def exact(self, values=None):
-        """The mixing as an exact sympy matrix; by default of the ``symbols()``."""
-        (weights,) = self._read_exact(values).values()
-        shape = (self.mixings.rep_out.dim, self.mixings.rep_in.dim)
-        total = sympy.zeros(*shape)
-        for x, matrix in zip(weights, self.mixings, strict=True):
-            total += x * matrix
-        return sympy.ImmutableMatrix(total)
-
-    def _title(self):
-        return f"mixings {self.mixings.rep_in} -> {self.mixings.rep_out}"
-
-
 def parameterize(solution, constraint, *, through=None, zeroth_order=True, num_factors=1):
     """See ``GeneratorSolution.parameterization``."""
     if constraint == "free":
@@ -457,14 +287,6 @@ def parameterize(solution, constraint, *, through=None, zeroth_order=True, num_f
     if constraint == "dissipative":
         return DissipativeGenerators(solution, through, zeroth_order, num_factors)
     raise ValueError(f"constraint must be one of {list(CONSTRAINTS)}, found {constraint!r}.")
-
-
-def _scale(basis, squared_norm, order):
-    """Standard deviation of coefficients for which a channel's row has the squared norm 1."""
-    rows = basis.shape[-2] * (basis.shape[0] if order else 1)
-    if order == 2:  # as heat diffusion, S = delta / 2
-        rows = basis.shape[-2] * basis.shape[0] / 4
-    return float(np.sqrt(rows / squared_norm))
 
 
 def _heat(basis):
@@ -481,12 +303,3 @@ def _heat(basis):
             weights += overlap[:, None, None] * np.eye(block.multiplicity_out) / 2
         found.append(weights.reshape(-1))
     return np.concatenate(found)
-
-
-def _combination(coefficients, arrays, shape):
-    total = [sympy.S.Zero] * int(np.prod(shape))
-    for x, array in zip(coefficients, arrays, strict=True):
-        for n, y in enumerate(flat_entries(array)):
-            if y != 0:
-                total[n] += x * y
-    return sympy.ImmutableDenseNDimArray([sympy.expand(x) for x in total], shape)

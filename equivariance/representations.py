@@ -7,96 +7,14 @@ the generators' matrices in the basis in which they are simplest, for the exact 
 
 import math
 from functools import cached_property
-from numbers import Integral, Real
-from typing import NamedTuple
+from numbers import Integral
 
 import numpy as np
 import sympy
-from sympy import QQ
-from sympy.polys.matrices import DomainMatrix
 
-from equivariance.exact import block_diagonal, identity, kron, sparse, sqrt
-
-
-class Turn(NamedTuple):
-    """A rotation by 2 pi / n: ``exp(2 pi L / n) D``, given by integers.
-
-    L is antisymmetric, its eigenvalues i w have integer weights w, and D = diag(signs) commutes
-    with it. So what the rotation leaves unchanged is what has weights that n divides (n / 2 more
-    where the sign is -1), and cosines and sines of 2 pi / n are not needed.
-    """
-
-    order: int  # n
-    weights: DomainMatrix  # L
-    signs: tuple  # 1 or -1 for each channel
-
-
-class Model(NamedTuple):
-    """The generators of a representation in its working basis.
-
-    The matrices of the representation are those here between two diagonal ones: with
-    ``D = diag(scale)``, ``D^(1/2) X D^(-1/2)``. Square roots, as those of spherical harmonics, stay
-    out of the exact solution this way.
-    """
-
-    lie: tuple  # one DomainMatrix a Lie-algebra generator
-    discrete: tuple  # one DomainMatrix a discrete generator that is no turn
-    scale: tuple  # positive rationals
-    turns: tuple = ()  # one Turn a discrete generator that is a rotation by 2 pi / n
-
-    @staticmethod
-    def of_product(left, right, field):
-        """The model of the tensor product."""
-        ones = [identity(len(x.scale), field) for x in (left, right)]
-
-        def derivation(x, y):
-            return kron(x, ones[1]) + kron(ones[0], y)
-
-        return Model(
-            tuple(derivation(x, y) for x, y in zip(left.lie, right.lie, strict=True)),
-            tuple(kron(x, y) for x, y in zip(left.discrete, right.discrete, strict=True)),
-            tuple(x * y for x in left.scale for y in right.scale),
-            tuple(
-                Turn(
-                    x.order,
-                    derivation(x.weights, y.weights),
-                    tuple(a * b for a in x.signs for b in y.signs),
-                )
-                for x, y in zip(left.turns, right.turns, strict=True)
-            ),
-        )
-
-    @staticmethod
-    def of_sum(models, field):
-        """The model of the direct sum."""
-
-        def stacked(matrices):
-            return tuple(block_diagonal(x, field) for x in zip(*matrices, strict=True))
-
-        return Model(
-            stacked(m.lie for m in models),
-            stacked(m.discrete for m in models),
-            tuple(x for m in models for x in m.scale),
-            tuple(
-                Turn(
-                    turns[0].order,
-                    block_diagonal([x.weights for x in turns], field),
-                    tuple(sign for x in turns for sign in x.signs),
-                )
-                for turns in zip(*(m.turns for m in models), strict=True)
-            ),
-        )
-
-    @staticmethod
-    def trivial(like, field):
-        """The model of one channel that no generator changes."""
-        zero, one = sparse({}, (1, 1), field), identity(1, field)
-        return Model(
-            tuple(zero for _ in like.lie),
-            tuple(one for _ in like.discrete),
-            (QQ(1),),
-            tuple(Turn(x.order, zero, (1,)) for x in like.turns),
-        )
+from equivariance.arguments import require_channels
+from equivariance.exact import sqrt
+from equivariance.models import Model
 
 
 class Representation:
@@ -139,6 +57,7 @@ class Representation:
         >>> equivariance.SO2.irrep(2).matrix(0.1).round(3).tolist()
         [[0.98, -0.199], [0.199, 0.98]]
         """
+        require_channels(self.dim, "a matrix")
         element = self.group.element(g)
         found = self._matrix(element)
         return sympy.ImmutableMatrix(found) if element.exact else found
@@ -155,6 +74,7 @@ class Representation:
         [0, -3],
         [3,  0]]),)
         """
+        require_channels(self.dim, "a matrix")
         roots = [sqrt(x) for x in self.model.scale]
         found = []
         for generator in self.model.lie:
@@ -386,13 +306,24 @@ def direct_sum(terms):
     return merged[0][0] if len(merged) == 1 and merged[0][1] == 1 else Sum(merged)
 
 
-def require_representation(rep, name):
-    """Raises a TypeError that names the argument if it is no representation."""
+def require_representation(rep, name, limited=True):
+    """Raises an error that names the argument if it is no representation, or a too large one."""
     if not isinstance(rep, Representation):
         raise TypeError(
             f"{name} must be a representation such as SO2.irrep(1), found {rep!r} "
             f"({type(rep).__name__})."
         )
+    if limited:
+        require_channels(rep.dim, name)
+
+
+def read_pair(rep_in, rep_out, limited=True):
+    """Two representations of one group, the second by default as the first, checked."""
+    rep_out = rep_in if rep_out is None else rep_out
+    require_representation(rep_in, "rep_in", limited)
+    require_representation(rep_out, "rep_out", limited)
+    require_same_group(rep_in, rep_out, "coupled (rep_in and rep_out)")
+    return rep_in, rep_out
 
 
 def require_same_group(left, right, verb):
@@ -402,24 +333,6 @@ def require_same_group(left, right, verb):
             f"Representations of different groups cannot be {verb}: found {left.group.name} "
             f"({left}) and {right.group.name} ({right})."
         )
-
-
-def positive_number(value, name):
-    """The value as a float; an error that names the argument if it is no positive number."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a positive number, found {value!r}.")
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive number, found {value!r}.")
-    return float(value)
-
-
-def natural_number(value, name):
-    """The value as an int; an error that names the argument if it is none or negative."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an integer, found {value!r} ({type(value).__name__}).")
-    if value < 0:
-        raise ValueError(f"{name} must not be negative, found {value}.")
-    return int(value)
 
 
 def _terms(rep):

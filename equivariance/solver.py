@@ -26,7 +26,7 @@ from equivariance.exact import (
     sparse,
     to_rational,
 )
-from equivariance.representations import Model, Turn
+from equivariance.models import Model, Turn
 
 
 def monomials(dim, order):
@@ -168,23 +168,25 @@ def _weights(space, out, inside):
 
 
 def _orthogonalised(basis, weights):
-    rows = []
+    field = basis.domain
+    weights = [field.convert(x) for x in weights]
+    columns = range(basis.shape[1])
+    rows, known = [], []
     for n in range(basis.shape[0]):
-        row = basis.extract([n], range(basis.shape[1]))
-        for other, squared in rows:
-            overlap = _inner(row, other, weights)
+        row = basis.extract([n], columns)
+        entries = {j: x for (_, j), x in row.to_dok().items()}
+        for other, weighted, squared in known:
+            # The rows before are orthogonal to each other: it does not matter which comes first.
+            overlap = sum(
+                (x * weighted[j] for j, x in entries.items() if j in weighted), field.zero
+            )
             if overlap:
                 row = row - other.scalarmul(overlap / squared)
         row = primitive(row)
-        rows.append((row, _inner(row, row, weights)))
-    entries = {(n, j): x for n, (row, _) in enumerate(rows) for (_, j), x in row.to_dok().items()}
-    return sparse(entries, basis.shape, basis.domain)
-
-
-def _inner(left, right, weights):
-    other = right.to_dok()
-    total = left.domain.zero
-    for at, x in left.to_dok().items():
-        if at in other:
-            total += x * other[at] * left.domain.convert(weights[at[1]])
-    return total
+        entries = {j: x for (_, j), x in row.to_dok().items()}
+        weighted = {j: x * weights[j] for j, x in entries.items()}
+        squared = sum((x * weighted[j] for j, x in entries.items()), field.zero)
+        known.append((row, weighted, squared))
+        rows.append(entries)
+    entries = {(n, j): x for n, row in enumerate(rows) for j, x in row.items()}
+    return sparse(entries, basis.shape, field)

@@ -2,19 +2,22 @@
 
 import itertools
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import sympy
 
+from equivariance.arguments import tolerance_number
 from equivariance.characters import ORDERS
-from equivariance.exact import flat_entries, simplified, to_numpy
+from equivariance.exact import connected_parts, flat_entries, simplified, to_numpy
 from equivariance.generator_tensors import infer_shape, read_generator
 from equivariance.groups.base import Group
-from equivariance.representations import require_representation, require_same_group
+from equivariance.representations import read_pair
 
 LETTERS = dict(zip(ORDERS, "CBS", strict=True))
 SHOWN = 8  # violations in a report
+SMALL_BLOCK = 1e-4  # of the largest entry: a smaller block's tolerance is not reduced further
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,8 @@ class Violation:
         order: "zeroth_order", "first_order" or "second_order".
         derivatives: derivative indices, (), (i,) or (i, j), counted from 0.
         channels: (output channel, input channel), counted from 0.
-        residual: left minus right side; a sympy expression or a float.
+        residual: left minus right side; a sympy expression or a float (inf where it is beyond
+            the largest float).
     """
 
     element: str
@@ -54,8 +58,8 @@ class Verification:
             after the other, the largest first within each.
         residuals: a dict from pairs (element, order) to arrays [d, ..., out, in], left minus right
             sides of the equations.
-        size: the largest residual relative to the largest entry of its C, B or S, a float; nan if
-            it depends on symbols.
+        size: the largest residual relative to the size of its block (see ``verify``), a float; nan
+            if it depends on symbols.
         symmetric: whether S_ij = S_ji. If not, its symmetric part, all that acts, was checked.
         representations: text that says which were checked.
     """
@@ -106,8 +110,11 @@ def verify(generator, rep_in, rep_out=None, *, tolerance=1e-9):
             number), floats numerically.
         rep_in: the representation that M acts on. A group stands for scalar channels.
         rep_out: the one that it gives; the same by default.
-        tolerance: for floats, how large a residual may be relative to the largest entry of its
-            C, B or S.
+        tolerance: for floats, how large a residual may be relative to the size of its block of
+            C, B or S: the largest entry between the output and input channels that the group mixes
+            with the entry's own, as only these enter its equation. So a block is judged by its own
+            size, however large others are, down to 1e-4 of the largest entry of all: what is
+            smaller may be the rounding of a calculation that should have given 0.
 
     Returns:
         A ``Verification``; printing it says what is missed where.
@@ -130,22 +137,32 @@ def verify(generator, rep_in, rep_out=None, *, tolerance=1e-9):
         _, out, inside = infer_shape(generator)
         rep_out = out * rep_in.trivial if rep_out is None else rep_out
         rep_in = inside * rep_in.trivial
-    rep_out = rep_in if rep_out is None else rep_out
-    require_representation(rep_in, "rep_in")
-    require_representation(rep_out, "rep_out")
-    require_same_group(rep_in, rep_out, "coupled (rep_in and rep_out)")
-    if not tolerance >= 0:
-        raise ValueError(f"tolerance must not be negative, found {tolerance}.")
+    rep_in, rep_out = read_pair(rep_in, rep_out)
+    tolerance = tolerance_number(tolerance, "tolerance")
     group = rep_in.group
     parts, exact = read_generator(generator, group.dim, (rep_out.dim, rep_in.dim))
-    check = _exact_residuals if exact else _numeric_residuals
+    exponents = {}
+    if not exact:  # entries of at most 1, so that nothing overflows
+        exponents = {name: _exponent(x) for name, x in parts.items()}
+        parts = {name: np.ldexp(x, -exponents[name]) for name, x in parts.items()}
     symmetric = True
     if "second_order" in parts:
         parts["second_order"], symmetric = _symmetrised(parts["second_order"], exact)
     violations, residuals, size = [], {}, 0.0
-    for element, order, left in check(parts, rep_in, rep_out):
+    if exact:
+        checks = _exact_residuals(parts, rep_in, rep_out)
+    else:
+        checks = _numeric_residuals(parts, rep_in, rep_out)
+        scales = {name: _block_sizes(x, rep_in, rep_out) for name, x in parts.items()}
+    for element, order, left in checks:
+        if exact:
+            relative, found = _exact_violations(left, parts[order], element, order)
+        else:
+            ratio = _ratio(left, scales[order])
+            with np.errstate(over="ignore"):
+                left = np.ldexp(left, exponents[order])
+            relative, found = _violations(left, ratio, element, order, tolerance)
         residuals[element, order] = left
-        relative, found = _violations(left, parts[order], element, order, exact, tolerance)
         size = max(size, relative) if relative == relative else relative
         violations += found
     names = str(rep_in) if rep_in == rep_out else f"{rep_in} -> {rep_out}"
@@ -168,25 +185,49 @@ def _symmetrised(s, exact):
     return (s + other) / 2, all(x == 0 for x in flat_entries(s - other))
 
 
-def _violations(left, x, element, order, exact, tolerance):
-    if not exact:
-        scale = np.abs(x).max()
-        relative = np.abs(left).max() / scale if scale else 0.0
-        if relative <= tolerance:
-            return relative, []
-        wrong = np.argwhere(np.abs(left) > tolerance * scale)
-        wrong = sorted(map(tuple, wrong.tolist()), key=lambda at: -abs(left[at]))
-        return relative, [_violation(element, order, at, float(left[at])) for at in wrong]
+def _exponent(x):
+    """e such that the entries of x / 2^e are at most 1."""
+    return int(np.frexp(np.abs(x).max(initial=0.0))[1])
+
+
+def _block_sizes(x, rep_in, rep_out):
+    """For each pair of channels the size of what the group mixes its entry with, [out, in]."""
+    largest = np.abs(x).max(axis=tuple(range(x.ndim - 2)))
+    out, inside = _mixed_channels(rep_out), _mixed_channels(rep_in)
+    blocks = np.zeros((max(out) + 1, max(inside) + 1))
+    np.maximum.at(blocks, np.ix_(out, inside), largest)
+    return np.maximum(blocks, SMALL_BLOCK * largest.max())[np.ix_(out, inside)]
+
+
+@lru_cache(maxsize=256)
+def _mixed_channels(rep):
+    """The number of each channel's block; no generator mixes channels of different blocks."""
+    model = rep.model
+    matrices = [*model.lie, *model.discrete, *(x.weights for x in model.turns)]
+    return connected_parts(rep.dim, (at for x in matrices for at in x.to_dok()))
+
+
+def _ratio(left, scale):
+    return np.divide(np.abs(left), scale, out=np.zeros(left.shape), where=np.abs(left) > 0)
+
+
+def _violations(left, ratio, element, order, tolerance):
+    wrong = sorted(map(tuple, np.argwhere(ratio > tolerance).tolist()), key=lambda at: -ratio[at])
+    found = [_violation(element, order, at, float(left[at])) for at in wrong]
+    return float(ratio.max()), found
+
+
+def _exact_violations(left, x, element, order):
     wrong = [at for at in np.ndindex(*left.shape) if left[at] != 0]
     if not wrong:
         return 0.0, []
     if any(left[at].free_symbols for at in wrong):
         return float("nan"), [_violation(element, order, at, left[at]) for at in wrong]
-    wrong.sort(key=lambda at: -abs(float(left[at])))
-    numbers = [y for y in flat_entries(x) if not y.free_symbols]
-    scale = max(abs(float(y)) for y in numbers)
+    digits = {at: abs(sympy.N(left[at])) for at in wrong}
+    wrong.sort(key=lambda at: -digits[at])
+    scale = max(abs(sympy.N(y)) for y in flat_entries(x) if not y.free_symbols)
     found = [_violation(element, order, at, left[at]) for at in wrong]
-    return abs(float(left[wrong[0]])) / scale, found
+    return float(digits[wrong[0]] / scale), found
 
 
 def _violation(element, order, at, value):

@@ -2,8 +2,12 @@
 
 from functools import cached_property
 
+from equivariance.arguments import MAX_CHANNELS, natural_number
 from equivariance.exact import algebraic_matrices
-from equivariance.representations import Model, Tensor, natural_number
+from equivariance.models import Model
+from equivariance.representations import Tensor
+
+MAX_FACTORS = 50
 
 
 class Group:
@@ -66,7 +70,7 @@ class Group:
             A representation on d^(p + q) channels, the last index running fastest.
 
         Raises:
-            TypeError, ValueError: if p or q is no integer or negative.
+            TypeError, ValueError: if p or q is no integer, negative, or too large (2000 channels).
 
         Example:
 
@@ -75,6 +79,11 @@ class Group:
         27
         """
         p, q = natural_number(p, "p"), natural_number(q, "q")
+        if p + q > MAX_FACTORS or self.dim ** (p + q) > MAX_CHANNELS:
+            raise ValueError(
+                f"T({p},{q}) of {self.name}: {self.dim}^{p + q} channels are more than supported "
+                f"here, at most {MAX_CHANNELS} (and p + q at most {MAX_FACTORS})."
+            )
         return Tensor(self, (False,) * p + (True,) * q)
 
     @property
@@ -90,6 +99,9 @@ class Group:
     def may_couple(self, irrep_out, irrep_in, order):
         """False if it is known that no map with ``order`` derivatives couples the two."""
         return True
+
+    def require_solvable(self, irrep_out, irrep_in, order):
+        """Raises a ValueError if a pair is too large to be solved as a whole."""
 
     @cached_property
     def defining_model(self):

@@ -3,6 +3,8 @@
 import numpy as np
 import sympy
 
+from equivariance.arguments import real_array
+
 
 class MatrixElement:
     """A group element as a matrix.
@@ -29,12 +31,11 @@ def square_matrix(g, dim, name="g"):
         if matrix.has(sympy.Float):
             matrix = np.array(matrix, dtype=float)
     else:
-        try:
-            matrix = np.asarray(g, dtype=float)
-        except (TypeError, ValueError) as error:
+        if isinstance(g, str) or not hasattr(g, "__len__"):
             raise TypeError(
                 f"{name} must be a {dim} x {dim} matrix, found {g!r} ({type(g).__name__})."
-            ) from error
+            )
+        matrix = real_array(g, name)
         if not np.all(np.isfinite(matrix)):
             raise ValueError(f"{name} must be finite, found {matrix.tolist()}.")
     if tuple(matrix.shape) != (dim, dim):

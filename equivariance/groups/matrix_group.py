@@ -1,18 +1,26 @@
 """Groups that users define by their generators."""
 
+import math
 from functools import cached_property
 
 import numpy as np
 import sympy
 
+from equivariance.arguments import natural_number
 from equivariance.characters import FiniteCharacter
 from equivariance.decomposition import Copy
 from equivariance.exact import algebraic_matrices, identity
 from equivariance.groups.base import Group
 from equivariance.groups.elements import MatrixElement, composed, square_matrix
-from equivariance.representations import Tensor, natural_number
+from equivariance.groups.exact_entries import exact_matrices
+from equivariance.representations import Tensor
 
 MAX_ORDER = 2000
+MAX_DIM = 50
+# Unknowns of a pair that is solved: about ten seconds. Without Lie algebra and over the rationals,
+# as for permutations with signs, far fewer of them depend on each other.
+MAX_UNKNOWNS = 1000
+MAX_UNKNOWNS_RATIONAL = 10_000
 
 
 class MatrixGroup(Group):
@@ -44,17 +52,17 @@ class MatrixGroup(Group):
     """
 
     def __init__(self, name, dim, lie_generators=(), discrete_generators=()):
-        self.name = str(name)
+        if not isinstance(name, str) or not name.strip():
+            raise TypeError(
+                f"name must be text, how messages call the group, found {name!r} "
+                f"({type(name).__name__})."
+            )
+        self.name = name
         self.dim = natural_number(dim, "dim")
-        if self.dim < 1:
-            raise ValueError(f"dim must be at least 1, found {dim}.")
-        self.lie_generators = tuple(
-            self._generator(x, f"lie_generators[{n}]") for n, x in enumerate(lie_generators)
-        )
-        discrete = tuple(
-            self._generator(x, f"discrete_generators[{n}]")
-            for n, x in enumerate(discrete_generators)
-        )
+        if not 1 <= self.dim <= MAX_DIM:
+            raise ValueError(f"dim must be at least 1 and at most {MAX_DIM}, found {dim}.")
+        self.lie_generators = exact_matrices(lie_generators, self.dim, "lie_generators")
+        discrete = exact_matrices(discrete_generators, self.dim, "discrete_generators")
         _, self.field = algebraic_matrices([*self.lie_generators, *discrete, sympy.eye(self.dim)])
         for n, x in enumerate(discrete):
             if x.det().equals(0):
@@ -62,22 +70,19 @@ class MatrixGroup(Group):
         self.discrete_generators = tuple(MatrixElement(x) for x in discrete)
         self.key = ("matrix group", self.name, self.dim, self.lie_generators, discrete)
 
-    def _generator(self, matrix, name):
-        try:
-            found = sympy.ImmutableMatrix(matrix)
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"{name} must be a {self.dim} x {self.dim} matrix, found {matrix!r}."
-            ) from error
-        if found.shape != (self.dim, self.dim):
+    def require_solvable(self, irrep_out, irrep_in, order):
+        """See ``Group``: no irreducible parts are known, so elimination takes all at once."""
+        degree = 1 if self.field.is_QQ else self.field.mod.degree()
+        unknowns = math.comb(self.dim + order - 1, order) * irrep_out.dim * irrep_in.dim
+        limit = MAX_UNKNOWNS if self.lie_generators or degree > 1 else MAX_UNKNOWNS_RATIONAL
+        if unknowns * degree**2 > limit:
+            field = "" if degree == 1 else f", over numbers of degree {degree},"
             raise ValueError(
-                f"{name} must be a {self.dim} x {self.dim} matrix, found shape {found.shape}."
+                f"{irrep_in} -> {irrep_out} of {self.name} with {order} derivatives has {unknowns} "
+                f"unknowns{field} to be solved at once; at most {limit // degree**2} are supported."
+                " Use tensors of fewer indices, or a built-in group (SO2, O2, SO3, C_n, D_n), whose"
+                " representations are taken apart."
             )
-        try:
-            algebraic_matrices([found])
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from error
-        return found
 
     @cached_property
     def orthogonal(self):
@@ -166,14 +171,8 @@ class MatrixGroup(Group):
 
     def _defining_character(self):
         elements, known = self._elements
-        one = _hashable(elements[0])
         squares = [known[_hashable(g * g)] for g in elements]
-        inverses = []
-        for g in elements:
-            power = g
-            while _hashable(power * g) != one:
-                power = power * g
-            inverses.append(known[_hashable(power)])
+        inverses = [known[_hashable(g.to_field().inv().to_sparse())] for g in elements]
         values = [
             sum((x for (i, j), x in g.to_dok().items() if i == j), self.field.zero)
             for g in elements

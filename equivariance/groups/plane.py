@@ -12,12 +12,14 @@ import numpy as np
 import sympy
 from sympy import QQ
 
+from equivariance.arguments import natural_number
 from equivariance.characters import PlaneCharacter
 from equivariance.decomposition import Copy, isotypic_copies
 from equivariance.exact import diagonal, identity, sparse
 from equivariance.groups.base import Group
 from equivariance.groups.plane_elements import PlaneElement, element_from_matrix, sympy_to_float
-from equivariance.representations import Irrep, Model, Product, Turn, natural_number
+from equivariance.models import Model, Turn
+from equivariance.representations import Irrep, Product
 
 
 class PlaneGroup(Group):

@@ -7,6 +7,8 @@ from numbers import Integral, Real
 import numpy as np
 import sympy
 
+from equivariance.arguments import real_array
+
 # How far a numeric matrix may be from orthogonal, or an angle from a multiple of 2 pi / n.
 TOLERANCE = 1e-8
 
@@ -78,7 +80,9 @@ def sympy_to_float(matrix):
 def element_from_matrix(matrix):
     exact = isinstance(matrix, sympy.MatrixBase)
     if not exact:
-        matrix = np.asarray(matrix, dtype=float)
+        matrix = real_array(matrix, "g")
+        if not np.all(np.isfinite(matrix)):
+            raise ValueError(f"g must be finite, found {matrix.tolist()}.")
     if tuple(matrix.shape) != (2, 2):
         raise ValueError(f"A rotation of the plane is a 2 x 2 matrix, found shape {matrix.shape}.")
     if exact and matrix.has(sympy.Float):

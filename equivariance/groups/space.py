@@ -16,12 +16,14 @@ import sympy
 from sympy import QQ, QQ_I
 from sympy.polys.matrices import DomainMatrix
 
+from equivariance.arguments import natural_number
 from equivariance.characters import SpaceCharacter
 from equivariance.decomposition import Copy
 from equivariance.exact import float_sqrt, identity, kron, primitive, sparse, sqrt
 from equivariance.groups.base import Group
 from equivariance.groups.elements import MatrixElement, composed, square_matrix
-from equivariance.representations import Irrep, Model, natural_number
+from equivariance.models import Model
+from equivariance.representations import Irrep
 
 MAX_SPIN = 10
 TOLERANCE = 1e-8

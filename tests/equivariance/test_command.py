@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 
@@ -87,12 +88,26 @@ def test_keras(capsys, tmp_path):
             "maps a representation to itself",
         ),
         (["--group", "O2", "--rep", "0", "--rep-out", "0-", "--keras", "-"], "nothing to learn"),
+        (["--group", "O2", "--rep", "0", "--keras", "-", "--name", "float"], "meaning in Python"),
+        (["--group", "O2", "--rep", "0", "--keras", "-", "--name", "np"], "the file itself uses"),
+        (["--group", "O2", "--rep", "0", "--keras", "-", "--name", ""], "--name must be"),
+        (["--group", "O2", "--rep", "0", "--name", "Flow"], "--name Flow .* give --keras FILE"),
+        (["--group", "O2", "--rep", "0", "--constraint", "free"], "--constraint free .* --keras"),
+        (["--group", "O2", "--rep", "0", "--json", "-", "--keras", "-"], "--json - and --keras -"),
+        (["--group", "O2", "--rep", "0", "--json", "-", "--latex"], "--json - and --latex would"),
+        (
+            ["--group", "O2", "--rep", "0", "--latex", "--keras", "-", "--json", "-"],
+            "--json - and --keras - and --latex would all go to the same output",
+        ),
+        (["--group", "O2", "--rep", "0", "--json", "x", "--keras", "x"], "name the same file, x"),
+        (["--group", "SO2", "--rep", "1001x1"], "2002 channels are more than the 2000"),
     ],
 )
 def test_wrong_arguments(capsys, arguments, message):
     assert main(arguments) == 2
     out, err = capsys.readouterr()
-    assert not out and err.startswith("error: ") and message in err
+    assert not out and err.startswith("error: ")
+    assert message in err or re.search(message, err)
 
 
 def test_files_that_cannot_be_written(capsys, tmp_path):
@@ -118,3 +133,22 @@ def test_as_a_program():
         [sys.executable, "-m", "equivariance", "--group", "C4"], capture_output=True, timeout=60
     )
     assert done.returncode == 2
+
+
+def test_one_output_and_files(capsys, tmp_path):
+    paths = [str(tmp_path / name) for name in ("basis.json", "flow.py")]
+    arguments = ["--group", "SO2", "--rep", "0 + 1", "--latex"]
+    assert main([*arguments, "--json", paths[0], "--keras", paths[1]]) == 0
+    assert capsys.readouterr().out.startswith("\\begin{align*}")
+
+
+def test_columns_stay_apart(capsys):
+    """Counts of up to seven digits, and numbers of copies that are as wide."""
+    assert main(["--group", "C4", "--rep", "700x0 + 2x1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    start = lines.index("") + 1
+    table = lines[start : lines.index("", start)]
+    assert table[0].split() == ["out", "<-", "in", "copies", "C", "B", "S"]
+    assert table[1].split() == ["0", "<-", "0", "700", "x", "700", "490000", "0", "490000"]
+    assert table[-1].split()[1:] == ["490008", "5600", "490024"]
+    assert len({len(line) for line in table}) == 1

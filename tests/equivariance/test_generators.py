@@ -28,7 +28,7 @@ from equivariance import (
 from equivariance.decomposition import Copy, IrrepBlock
 from equivariance.exact import sparse
 from equivariance.factored import tensors
-from equivariance.generators import embeddings_residual, maps_residual
+from equivariance.residuals import embeddings_residual, maps_residual
 
 GROUPS = {"SO(2)": SO2, "O(2)": O2, "SO(3)": SO3, "C4": Cyclic(4), "D4": Dihedral(4)}
 NAMES = ("zeroth_order", "first_order", "second_order")
@@ -327,7 +327,7 @@ def test_the_residual_of_turns_sees_a_wrong_basis(order, monkeypatch):
             yield type(tensor)(entries, tensor.field, tensor.square)
 
     assert maps_residual([right], [order]) == 0
-    monkeypatch.setattr("equivariance.generators.tensors", disturbed)
+    monkeypatch.setattr("equivariance.residuals.tensors", disturbed)
     assert maps_residual([right], [order]) > 0
 
 

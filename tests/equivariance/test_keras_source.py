@@ -75,3 +75,22 @@ def test_bad_arguments(make, error, message):
 
 def source_of(name):
     return keras_source(solve_generators(SO2.irrep(0)).parameterization(), name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["float", "print", "ValueError", "keras", "np", "ops", "Real", "DIM", "BLOCKS", "PARAMETERS"]
+    + ["_fourier", "_exponential", "self", "inputs", "__init__", "ｎｐ", "fl\uff4fat", "None"],
+)
+def test_names_with_a_meaning_are_refused(name):
+    parameterization = solve_generators(SO2.irrep(0) + SO2.irrep(1)).parameterization()
+    with pytest.raises(ValueError, match="name.*such as 'MyFlow'"):
+        keras_source(parameterization, name)
+
+
+@pytest.mark.parametrize("name", ["Flow", "flow", "_Flow", "Layer", "Strömung"])
+def test_other_names_are_taken(name):
+    parameterization = solve_generators(SO2.irrep(0)).parameterization()
+    source = keras_source(parameterization, name)
+    assert f"class {name}(keras.layers.Layer):" in source
+    compile(source, "flow", "exec")

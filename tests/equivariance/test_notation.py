@@ -74,7 +74,7 @@ def test_notation(text, expected):
         ("T(1,a)", 4, "a number expected"),
         ("T(1,2", 5, r"'\)' expected"),
         ("0 + T(30,0)", 4, "channels"),
-        ("T(11,0)", 0, "2048 channels are more"),
+        ("T(11,0)", 0, "2.11 channels are more"),
         ("5 + 1-", 4, "parity = -1 does not apply"),
         ("99999", 0, "too large"),
         ("9999999999x1", 0, "too large"),
@@ -129,8 +129,17 @@ def test_types():
         parse_representation(1, SO2)
     with pytest.raises(TypeError, match="group must be a group such as SO2, found 'SO2'"):
         parse_representation("1", "SO2")
-    with pytest.raises(ValueError, match="cube is a user-defined group"):
-        parse_representation("1", sample_groups.CUBE)
+    with pytest.raises(NotationError, match="cube, a user-defined group, are not known") as caught:
+        parse_representation("T(1,0) + 1", sample_groups.CUBE)
+    assert caught.value.position == 9
+
+
+@pytest.mark.parametrize("group", [sample_groups.CUBE, sample_groups.LORENTZ], ids=str)
+def test_user_defined_groups_have_tensors(group):
+    vector, covector = group.tensor(1, 0), group.tensor(0, 1)
+    for rep in (vector, 2 * group.tensor(0, 0) + covector, (vector @ covector).dual + vector.dual):
+        assert parse_representation(str(rep), group) == rep
+    assert parse_representation("T(1,0)*", group) == vector.dual
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)

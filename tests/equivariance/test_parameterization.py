@@ -340,7 +340,7 @@ DISSIPATIVE = SOLUTION.parameterization()
         (
             lambda: DISSIPATIVE.exact({"antisymmetric": [0], "symmetric": [1], "factors": [0] * 8}),
             ValueError,
-            r"symmetric must have the shape \(2,\), found 1",
+            r"symmetric must have the shape \(2,\), found \(1,\)",
         ),
         (
             lambda: DISSIPATIVE.factored(

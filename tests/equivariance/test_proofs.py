@@ -3,7 +3,7 @@ import functools
 import pytest
 import sympy
 
-import equivariance.proofs
+import equivariance.proofs.symbols
 from equivariance import (
     O2,
     SO2,
@@ -81,7 +81,7 @@ def test_claims_are_decided_by_sympy():
     ],
 )
 def test_a_wrong_formula_is_noticed(monkeypatch, broken, steps):
-    monkeypatch.setattr(equivariance.proofs._Space, "change", broken)
+    monkeypatch.setattr(equivariance.proofs.symbols.Space, "change", broken)
     proof = prove_scalar_diffusions_trivial()
     assert not proof.verified
     assert [x.title for x in proof.steps if not x.verified] == steps

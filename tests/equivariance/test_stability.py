@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import sample_groups
@@ -87,6 +91,109 @@ def test_rbf_margin_is_where_the_kernel_blows_up():
 def test_in_space():
     free = solve_generators(SO3.irrep(0) + SO3.irrep(1)).parameterization("free")
     assert amplifies(free.generator({p.name: np.ones(p.shape) for p in free.parameters}))
+
+
+def test_the_papers_180_channels_in_seconds():
+    """One thread: on busy cores those of BLAS wait for each other."""
+    code = """
+import time
+from equivariance import SO2, amplifies, solve_generators
+scalars, vectors, matrices, third = (SO2.tensor(*x) for x in ((0, 0), (1, 0), (1, 1), (1, 2)))
+solution = solve_generators(50 * scalars + 25 * vectors + 10 * matrices + 5 * third)
+for constraint, expected in (("dissipative", False), ("free", True)):
+    pde = solution.parameterization(constraint)
+    generator = pde.generator(pde.initial(rng=0))
+    start = time.process_time()
+    found = amplifies(generator, 0.3)
+    assert found.amplifies is expected and time.process_time() - start < 5
+"""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def brute_force(generator, directions=90):
+    """The largest rate on a fine grid, relative to terms of size 1."""
+    dim = len(generator.first_order)
+    found = -np.inf
+    for n in range(directions):
+        angle = np.pi * n / directions
+        k = np.array([np.cos(angle), np.sin(angle)][:dim])
+        for r in np.concatenate([[0.0], np.logspace(-2, 2, 120)]):
+            m = generator.symbol(1j * r * k)
+            found = max(found, np.linalg.eigvalsh((m + m.conj().T) / 2)[-1])
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_against_a_fine_grid(size):
+    rng = np.random.default_rng(size)
+    for _ in range(3):
+        q = rng.normal(size=(2, size, size))
+        s = np.einsum("iab,jac->ijbc", q, q) / 2 + 0.1 * HEAT * np.eye(size)
+        s = (s + s.swapaxes(0, 1)) / 2
+        generator = Generator(rng.normal(size=(size, size)) - 2.0 * np.eye(size), 0 * q, s)
+        generator = generator._replace(first_order=rng.normal(size=(2, size, size)))
+        if not np.isinf(amplifies(generator).growth):
+            assert amplifies(generator).growth >= brute_force(generator) - 1e-6
+
+
+def test_many_coupled_channels_against_a_fine_grid():
+    """More channels than are searched at once."""
+    rng = np.random.default_rng(0)
+    size = 30
+    first = rng.normal(size=(1, size, size))
+    second = np.eye(size)[None, None] * 2.0
+    generator = Generator(rng.normal(size=(size, size)) / 4 - 3 * np.eye(size), first, second)
+    found = amplifies(generator)
+    assert found.growth >= brute_force(generator, 1) - 1e-6
+    m = generator.symbol(1j * found.frequency)
+    top = np.linalg.eigvalsh((m + m.conj().T) / 2)[-1]
+    assert found.growth == pytest.approx(top, abs=1e-6)
+
+
+def test_uncoupled_channels_are_examined_apart():
+    """Anti-diffusion of size 1 beside diffusion of size 1e12."""
+    s = HEAT * np.diag([1e12, -1.0])
+    found = amplifies({"second_order": s})
+    assert found.growth == np.inf and not found.well_posed
+    assert not amplifies({"second_order": np.abs(s)})
+
+
+def test_transport_where_nothing_is_diffused_has_no_bound():
+    skew = np.array([[[0.0, 1.0, 0], [-1.0, 0.0, 0], [0, 0, 0.0]]])
+    skew[0, 0, 2] = skew[0, 2, 0] = 1.0
+    tamed = np.diag([0.0, 0.0, 1.0])[None, None]
+    assert amplifies({"first_order": skew, "second_order": tamed}).growth == np.inf
+
+
+def test_rounding_is_no_growth():
+    rng = np.random.default_rng(0)
+    b = rng.normal(size=(2, 5, 5))
+    b = b + b.swapaxes(-1, -2)
+    b[0, 0, 1] *= 1 + 1e-15
+    c = rng.normal(size=(5, 5))
+    c = c - c.T
+    c[0, 1] *= 1 + 1e-15
+    assert not amplifies({"zeroth_order": c, "first_order": b})
+
+
+@pytest.mark.parametrize("scale", [1e-280, 1e-100, 1e100, 1e300])
+def test_units_do_not_matter(scale, recwarn):
+    skew = np.array([[[0.0, 1.0], [-1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]])
+    tamed = np.eye(2)[:, :, None, None] * np.eye(2)
+    found = amplifies({"first_order": scale * skew, "second_order": scale * tamed})
+    assert found.growth == pytest.approx(0.25 * scale)
+    assert np.abs(found.frequency) == pytest.approx([0.5, 0.0], abs=1e-6)
+    found = amplifies({"first_order": skew, "second_order": tamed * 1e-20})
+    assert found.growth == pytest.approx(0.25e20)
+    assert not recwarn
+
+
+def test_sizes_too_far_apart():
+    skew = np.array([[[0.0, 1.0], [-1.0, 0.0]]])
+    with pytest.raises(ValueError, match="too far apart"):
+        amplifies({"first_order": 1e300 * skew, "second_order": 1e-300 * np.eye(2)[None, None]})
 
 
 @pytest.mark.parametrize(

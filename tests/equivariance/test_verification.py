@@ -39,7 +39,7 @@ def test_solutions_pass_and_disturbed_ones_do_not(group):
     found = verify(disturbed, rep_in, rep_out)
     assert not found and found.violations
     assert all(x.order == name for x in found.violations)
-    assert verify(disturbed, rep_in, rep_out, tolerance=1.0)
+    assert verify(disturbed, rep_in, rep_out, tolerance=10.0)
 
 
 @pytest.mark.parametrize(
@@ -160,6 +160,66 @@ def test_bad_input(generator, rep, error, message):
         verify(generator, rep)
 
 
-def test_bad_tolerance():
-    with pytest.raises(ValueError, match="tolerance"):
-        verify({"zeroth_order": [[1.0]]}, SO2.irrep(0), tolerance=float("nan"))
+@pytest.mark.parametrize("tolerance", [float("nan"), float("inf"), -1.0, -float("inf"), sympy.oo])
+def test_bad_tolerance(tolerance):
+    with pytest.raises(ValueError, match="tolerance must be finite and not negative"):
+        verify({"zeroth_order": [[1.0]]}, SO2.irrep(0), tolerance=tolerance)
+
+
+@pytest.mark.parametrize("tolerance", ["1e-9", None, True, 1e-9j, [1e-9]])
+def test_a_tolerance_is_a_number(tolerance):
+    with pytest.raises(TypeError, match="tolerance must be a number"):
+        verify({"zeroth_order": [[1.0]]}, SO2.irrep(0), tolerance=tolerance)
+
+
+def test_a_large_block_does_not_hide_a_small_one():
+    """A drift of size 1 beside diffusions of size 1e12, between channels that nothing mixes."""
+    rep = SO2.irrep(0) + SO2.irrep(1) + SO2.irrep(2)
+    c = np.diag([1e12, 1e12, 1e12, 1e12, 1e12])
+    assert verify({"zeroth_order": c}, rep)
+    c[1, 2] = c[2, 1] = 1.0  # within frequency 1, beside its own 1e12: 1 is a relative 1e-12
+    assert verify({"zeroth_order": c}, rep)
+    c[1, 2] = c[2, 1] = 0.0
+    c[0, 3] = 1.0
+    found = verify({"zeroth_order": c}, rep)
+    assert not found and {x.channels for x in found.violations} <= {(0, 3), (0, 4)}
+    c[0, 3], c[0, 4] = 0.0, 1e-3  # rounding of 1e12 is 1e-4
+    assert verify({"zeroth_order": c}, rep)
+
+
+def test_rounding_of_a_block_that_should_be_zero_is_no_violation():
+    rep = SO2.irrep(0) + SO2.irrep(1)
+    c = np.diag([1.0, 1.0, 1.0])
+    c[0, 1] = 1e-15
+    assert verify({"zeroth_order": c}, rep)
+    assert not verify({"zeroth_order": c}, rep, tolerance=0.0)
+
+
+@pytest.mark.parametrize("scale", [1e308, 1.7e308, 1e-300, 5e-324])
+@pytest.mark.parametrize("group", [SO2, SO3, Cyclic(4)], ids=sample_groups.name)
+def test_huge_and_tiny_entries(group, scale, recwarn):
+    drift = np.zeros((group.dim, 1, 1))
+    laplacian = np.eye(group.dim)[:, :, None, None] * scale
+    assert verify({"first_order": drift, "second_order": laplacian}, group.tensor(0, 0))
+    drift[0] = scale
+    found = verify({"first_order": drift, "second_order": laplacian}, group.tensor(0, 0))
+    assert not found and found.size >= 1 and abs(found.violations[0].residual) >= scale
+    laplacian[0, 1] = scale
+    assert not verify({"second_order": laplacian}, group.tensor(0, 0))
+    assert not recwarn
+
+
+def test_huge_integers_are_exact():
+    drift = {"first_order": [[[10**400]], [[10**400]]]}
+    found = verify(drift, SO2.irrep(0))
+    assert found.exact and not found and found.size == 1.0
+    assert found.violations[0].residual == -(10**400)
+    with pytest.raises(ValueError, match="too large for a float"):
+        verify({"first_order": [[[10**400]], [[0.5]]]}, SO2.irrep(0))
+
+
+@pytest.mark.parametrize("c", [[[True]], np.array([[True]]), np.array([[np.True_]], dtype=object)])
+def test_truth_values_are_no_numbers(c, recwarn):
+    with pytest.raises(TypeError):
+        verify({"zeroth_order": c}, SO2.irrep(0))
+    assert not recwarn

@@ -1,0 +1,89 @@
+"""Checks of arguments: numbers, arrays of numbers and sizes. Errors name the argument."""
+
+import math
+from numbers import Integral, Real
+
+import numpy as np
+import sympy
+
+from equivariance.exact import to_numpy
+
+MAX_CHANNELS = 2000  # of a representation that is solved, decomposed, checked or written as text
+
+
+def require_channels(dim, name):
+    """Raises a ValueError if a representation has more channels than are supported."""
+    if dim > MAX_CHANNELS:
+        raise ValueError(
+            f"{name}: {dim} channels are more than the {MAX_CHANNELS} supported here. Solve one "
+            "copy of each part: the tensors between two irreducible parts are the same for all "
+            "copies."
+        )
+
+
+def natural_number(value, name):
+    """The value as an int; an error that names the argument if it is none or negative."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, found {value!r} ({type(value).__name__}).")
+    if value < 0:
+        raise ValueError(f"{name} must not be negative, found {value}.")
+    return int(value)
+
+
+def positive_number(value, name):
+    """The value as a float; an error that names the argument if it is no positive number."""
+    if isinstance(value, bool) or not isinstance(value, Real | sympy.Number):
+        raise TypeError(f"{name} must be a positive number, found {value!r}.")
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a positive number, found {value!r}.")
+    return float(value)
+
+
+def tolerance_number(value, name):
+    """The value as a float; an error that names the argument if it is no number from 0 on."""
+    if isinstance(value, bool) or not isinstance(value, Real | sympy.Number):
+        raise TypeError(f"{name} must be a number, found {value!r} ({type(value).__name__}).")
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"{name} must be finite and not negative, found {value!r}.")
+    return float(value)
+
+
+def real_array(values, name):
+    """A float64 array of real numbers (not always finite).
+
+    Args:
+        values: NumPy or sympy array or matrix, or nested lists.
+        name: of the argument, for errors.
+
+    Raises:
+        TypeError: if an entry is complex, a truth value, text, or has symbols.
+        ValueError: if lists are of unequal length.
+
+    Example:
+
+    >>> real_array([[1, 2.5]], "x").dtype
+    dtype('float64')
+    """
+    if isinstance(values, sympy.MatrixBase | sympy.NDimArray):
+        try:
+            return to_numpy(values)
+        except TypeError as error:
+            raise TypeError(f"{name} must hold real numbers, found symbols or complex.") from error
+    try:
+        found = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be an array, found lists of unequal length.") from error
+    if np.iscomplexobj(found):
+        raise TypeError(f"{name} must be real, found complex numbers ({found.dtype}).")
+    if found.dtype == bool or found.dtype.kind not in "fiuO":
+        raise TypeError(f"{name} must hold real numbers, found {found.dtype} entries.")
+    if found.dtype == object:
+        for x in found.flat:
+            if isinstance(x, bool | str) or not isinstance(x, Real | sympy.Expr):
+                raise TypeError(f"{name} must hold real numbers, found {x!r} ({type(x).__name__}).")
+    try:
+        return found.astype(float)
+    except TypeError as error:
+        raise TypeError(f"{name} must hold real numbers, found symbols or complex.") from error
+    except OverflowError as error:
+        raise ValueError(f"{name} has an entry too large for a float.") from error

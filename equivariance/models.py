@@ -1,0 +1,89 @@
+"""A representation's generators as the exact solver takes them."""
+
+from typing import NamedTuple
+
+from sympy import QQ
+from sympy.polys.matrices import DomainMatrix
+
+from equivariance.exact import block_diagonal, identity, kron, sparse
+
+
+class Turn(NamedTuple):
+    """A rotation by 2 pi / n: ``exp(2 pi L / n) D``, given by integers.
+
+    L is antisymmetric, its eigenvalues i w have integer weights w, and D = diag(signs) commutes
+    with it. So what the rotation leaves unchanged is what has weights that n divides (n / 2 more
+    where the sign is -1), and cosines and sines of 2 pi / n are not needed.
+    """
+
+    order: int  # n
+    weights: DomainMatrix  # L
+    signs: tuple  # 1 or -1 for each channel
+
+
+class Model(NamedTuple):
+    """The generators of a representation in its working basis.
+
+    The matrices of the representation are those here between two diagonal ones: with
+    ``D = diag(scale)``, ``D^(1/2) X D^(-1/2)``. Square roots, as those of spherical harmonics, stay
+    out of the exact solution this way.
+    """
+
+    lie: tuple  # one DomainMatrix a Lie-algebra generator
+    discrete: tuple  # one DomainMatrix a discrete generator that is no turn
+    scale: tuple  # positive rationals
+    turns: tuple = ()  # one Turn a discrete generator that is a rotation by 2 pi / n
+
+    @staticmethod
+    def of_product(left, right, field):
+        """The model of the tensor product."""
+        ones = [identity(len(x.scale), field) for x in (left, right)]
+
+        def derivation(x, y):
+            return kron(x, ones[1]) + kron(ones[0], y)
+
+        return Model(
+            tuple(derivation(x, y) for x, y in zip(left.lie, right.lie, strict=True)),
+            tuple(kron(x, y) for x, y in zip(left.discrete, right.discrete, strict=True)),
+            tuple(x * y for x in left.scale for y in right.scale),
+            tuple(
+                Turn(
+                    x.order,
+                    derivation(x.weights, y.weights),
+                    tuple(a * b for a in x.signs for b in y.signs),
+                )
+                for x, y in zip(left.turns, right.turns, strict=True)
+            ),
+        )
+
+    @staticmethod
+    def of_sum(models, field):
+        """The model of the direct sum."""
+
+        def stacked(matrices):
+            return tuple(block_diagonal(x, field) for x in zip(*matrices, strict=True))
+
+        return Model(
+            stacked(m.lie for m in models),
+            stacked(m.discrete for m in models),
+            tuple(x for m in models for x in m.scale),
+            tuple(
+                Turn(
+                    turns[0].order,
+                    block_diagonal([x.weights for x in turns], field),
+                    tuple(sign for x in turns for sign in x.signs),
+                )
+                for turns in zip(*(m.turns for m in models), strict=True)
+            ),
+        )
+
+    @staticmethod
+    def trivial(like, field):
+        """The model of one channel that no generator changes."""
+        zero, one = sparse({}, (1, 1), field), identity(1, field)
+        return Model(
+            tuple(zero for _ in like.lie),
+            tuple(one for _ in like.discrete),
+            (QQ(1),),
+            tuple(Turn(x.order, zero, (1,)) for x in like.turns),
+        )

@@ -1,0 +1,45 @@
+"""What solutions for two representations share: their irreducible parts, pair by pair."""
+
+from equivariance.decomposition import decompose
+from equivariance.factored import PairBlock
+from equivariance.residuals import embeddings_residual, maps_residual
+
+
+class PairSolution:
+    """Exact bases of maps between two representations, put together from irreducible pairs.
+
+    Attributes:
+        group: the group.
+        rep_in, rep_out: the representations.
+        decomposition_in, decomposition_out: their irreducible parts.
+        pairs: a ``PairBlock`` for each pair of irreducible parts, output first.
+    """
+
+    orders = ()  # the numbers of derivatives
+
+    def __init__(self, rep_in, rep_out):
+        self.rep_in, self.rep_out, self.group = rep_in, rep_out, rep_in.group
+        self.decomposition_in, self.decomposition_out = decompose(rep_in), decompose(rep_out)
+        self.pairs = [
+            PairBlock(out, inside)
+            for out in self.decomposition_out.blocks
+            for inside in self.decomposition_in.blocks
+        ]
+        for pair in self.pairs:
+            for order in self.orders:
+                self.group.require_solvable(pair.irrep_out, pair.irrep_in, order)
+
+    def residual(self):
+        """By how much the bases miss the equations: exactly 0.
+
+        The sum of the squares of left minus right side, for all generators of the group, all basis
+        tensors of all pairs, and of ``rho E = E sigma`` for all embeddings E of irreducible parts
+        sigma in rho (all in the working bases). A basis element is a product of such an embedding,
+        such a tensor and a transposed embedding, so it fulfils the equations if these do.
+
+        Returns:
+            A sympy number.
+        """
+        return maps_residual(self.pairs, self.orders) + sum(
+            embeddings_residual(x) for x in {self.decomposition_in, self.decomposition_out}
+        )
