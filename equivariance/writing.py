@@ -222,6 +222,8 @@ def latex_basis(solution):
         for block in solution.blocks:
             for n, tensor in enumerate(block.basis(order), 1):
                 rows.append(_latex_tensor(block, order, n, tensor))
+    if not any(solution.dimensions.values()):
+        rows.append(r"C = B_{i} = S_{ij} &= 0")
     return "\\begin{align*}\n" + " \\\\\n".join(rows) + "\n\\end{align*}"
 
 

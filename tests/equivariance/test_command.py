@@ -135,6 +135,12 @@ def test_as_a_program():
     assert done.returncode == 2
 
 
+def test_a_reader_that_stops_early():
+    command = f"{sys.executable} -m equivariance --group SO3 --rep '3x4 + 3x3 + 2' | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("group SO3") and not done.stderr
+
+
 def test_one_output_and_files(capsys, tmp_path):
     paths = [str(tmp_path / name) for name in ("basis.json", "flow.py")]
     arguments = ["--group", "SO2", "--rep", "0 + 1", "--latex"]

@@ -183,3 +183,12 @@ def test_large_tensors_are_written():
     (laplacian, other) = operators(own.irrep_out, own.irrep_in, 2, own.basis(2))
     assert laplacian.name == "laplacian" and other.name is None
     np.testing.assert_array_equal(to_numpy(other.array), to_numpy(own.basis(2)[1]))
+
+
+def test_no_solutions_are_written():
+    """An empty line in align* would be an error of LaTeX."""
+    none = solve_generators(O2.irrep(0), O2.irrep(0, -1))
+    for text in (latex_basis(none), latex_system(none)):
+        check_latex(text)
+        assert "= 0" in text.replace("&", "") and "\n\n" not in text
+    assert text_system(none).endswith("p' = 0")

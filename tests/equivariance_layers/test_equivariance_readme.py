@@ -23,3 +23,19 @@ def test_commands_run(line, tmp_path, monkeypatch, capsys):
 
 def test_there_are_commands():
     assert len(LINES) >= 4
+
+
+def test_group_elements(capsys):
+    """The section's code runs as it stands, and prints what its comments say."""
+    section = README[README.index("## Symmetries") : README.index("## Limits")]
+    blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    (block,) = [x for x in blocks if "MatrixGroup(" in x]
+    exec(compile(block, "README.md", "exec"), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Matrix([[0, -1], [1, 0]])" and "-1.0" in lines[1]
+    assert lines[-4:] == [
+        "Matrix([[-1]])",
+        "(5, 5)",
+        "[[1.]]",
+        "[[[[[1]], [[0]]], [[[0]], [[-1]]]]]",
+    ]
