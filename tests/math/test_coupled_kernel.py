@@ -88,7 +88,7 @@ def test_a_rotation_of_channels_alone():
 
 def test_reach_of_many_length_scales():
     """Two nodes' numbers agree where the default lattice has to stretch."""
-    flow = random_generator(2, 2, size=0.25)
+    flow = random_generator(2, 2, size=0.2)
     prior = {"signal_std": 1.0, "length_scale": 0.2}
     x = np.array([[2.0, -1.0], [0.0, 0.5]])
     coarse, fine = (coupled_kernel(x, np.zeros(2), **prior, **flow, num_nodes=n) for n in (64, 200))

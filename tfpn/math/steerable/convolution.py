@@ -1,0 +1,296 @@
+r"""A = sum_k W_k (I x exp(M_k)) on a GP posterior, for fields that SO(2) rotates.
+
+The fields are n copies of a small representation rho, and each generator M_k acts on one copy. The
+mixings W_k commute with rotations, so (Schur's lemma) they map frequency alpha to itself, by a real
+number for each pair of copies of a scalar and a complex number w for others. With
+``z_alpha^k`` the complex field that the k-th flow makes of one copy, and H^kk' the posterior
+covariance ``E[z^k conj z^k']``, which is the same for all copies of equal noise,
+
+    z_alpha,p           = sum_{k,c} w^k_cp z_alpha,c^k
+    E|z_alpha,p|^2      = sum_{k,k'} (sum_c w^k_cp conj(w^k'_cp)) H^kk'
+
+A block's covariance is not a multiple of the identity, and its diagonal does not rotate with the
+field; its trace is invariant. So the variance that is returned is the mean over the block's
+components, ``E|z|^2 / 2``.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from tfpn.math.channels import mix_channels
+from tfpn.math.checks import require_rank
+from tfpn.math.conditioning import prepare
+from tfpn.math.coupled import read_generator
+from tfpn.math.missing import penalty
+from tfpn.math.steerable.fields import (
+    block_mean,
+    count_channels,
+    join_fields,
+    split_fields,
+    spread_blocks,
+    width,
+)
+from tfpn.math.steerable.harmonics import Flows, groups
+from tfpn.math.steerable.kernels import cross_kernels
+from tfpn.math.steerable.mixing import mix_fields
+from tfpn.math.steerable.responses import covariance_features, fields_of, variance_weights
+
+
+def steerable_convolve(
+    points,
+    values,
+    variance,
+    query,
+    *,
+    fields_in,
+    fields_out,
+    frequencies,
+    weights,
+    first_order,
+    second_order,
+    zeroth_order,
+    signal_std,
+    length_scale,
+    noise="shared",
+    observation_noise=0.0,
+    bias=None,
+    marginal_likelihood_trains="all",
+    with_variance=True,
+):
+    """Flow of K equivariant PDEs of a GP posterior, channels mixed: mean and block variance.
+
+    The module's docstring has the formulas. The result rotates with the input to rounding: points
+    by R(t) and values by rho_in(t) give values rotated by rho_out(t) and the same variances.
+
+    Args:
+        points: [B, N, 2], float32 or float64, finite where something is observed.
+        values: [B, N, c_in], channels in the order of ``fields_in``; never read where the variance
+            is +inf.
+        variance: noise variance [B, N, c_in], >= 0; the mean over a block's channels counts, which
+            rotations do not change. +inf = not observed, in all channels of a block together.
+        query: points of the result, [B, M, 2], finite.
+        fields_in, fields_out: field types, see `tfpn.math.steerable.fields`.
+        frequencies: of rho, on which the flows act: increasing, with all those of both types.
+            Fields that ``fields_in`` lacks are 0 where the flows begin.
+        weights: a dict from each frequency of ``fields_out``: [K, n, copies] for 0, and [2, K, n,
+            copies] for others, real and imaginary part of w, with n the largest number of copies in
+            ``fields_in``.
+        first_order: B [K, 2, r, r], equivariant, index order derivative, output, input.
+        second_order: S [K, 2, 2, r, r].
+        zeroth_order: C [K, r, r], or None for 0.
+        signal_std: prior standard deviation s of every channel, scalar.
+        length_scale: l, scalar.
+        noise: "shared" conditions all channels on the mean of their variances, one factorisation an
+            example; all channels of a point must be observed or missing together. "channel" keeps
+            each block's own, with a factorisation for each channel.
+        observation_noise: variance added where observed, scalar or [c_in], one value a block.
+        bias: added to the scalars of the mean, [copies of frequency 0], or None.
+        marginal_likelihood_trains: as in `tfpn.math.convolve`.
+        with_variance: False leaves the variance out, and what it costs.
+
+    Returns:
+        mean [B, M, c_out], variance [B, M, c_out] (or None), the same in all channels of a block,
+        and the negative log marginal likelihood of each input channel [B, c_in].
+
+    Raises:
+        ValueError: for shapes that do not agree or an unknown option.
+        TypeError: for half precision.
+        tf.errors.InvalidArgumentError: if channels of a block, or with noise="shared" of a point,
+            are observed in part (not checked inside XLA-compiled functions).
+
+    Example: the flow of a scalar, a wave that carries it to a vector field.
+
+    >>> import numpy as np
+    >>> from tfpn.math.steerable import steerable_convolve
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.uniform(size=(1, 20, 2)), rng.normal(size=(1, 20, 1))
+    >>> b = np.zeros((1, 2, 3, 3))
+    >>> b[0, 0, 0, 1] = b[0, 0, 1, 0] = b[0, 1, 0, 2] = b[0, 1, 2, 0] = 0.1
+    >>> mean, variance, nll = steerable_convolve(
+    ...     x, y, np.full_like(y, 0.1), x, fields_in=((0, 1),), fields_out=((1, 1),),
+    ...     frequencies=(0, 1), weights={1: np.ones((2, 1, 1, 1))}, first_order=b,
+    ...     second_order=np.zeros((1, 2, 2, 3, 3)), zeroth_order=None, signal_std=1.0,
+    ...     length_scale=0.2)
+    >>> mean.shape, variance.shape, nll.shape
+    (TensorShape([1, 20, 2]), TensorShape([1, 20, 2]), TensorShape([1, 1]))
+    """
+    variance = _block_variance(variance, values, fields_in)
+    gp = prepare(
+        points, values, variance, signal_std=signal_std, length_scale=length_scale, noise=noise,
+        observation_noise=observation_noise,
+    )  # fmt: skip
+    query = tf.convert_to_tensor(query, gp.values.dtype)
+    require_rank(query, "query", ("B", "M", "d"))
+    if gp.points.shape[-1] != 2 or query.shape[-1] != 2:
+        raise ValueError(
+            f"points has shape {gp.points.shape} and query {query.shape}: steerable fields live in "
+            "the plane, so the last axis must be 2."
+        )
+    flows = _flows(gp, frequencies, zeroth_order, first_order, second_order)
+    outs, insides = (tuple(m for m, _ in fields) for fields in (fields_out, fields_in))
+    if not set(outs) | set(insides) <= set(frequencies):
+        raise ValueError(
+            f"frequencies must hold all those of fields_in {fields_in} and fields_out "
+            f"{fields_out}, found {frequencies}."
+        )
+    weights = _check_weights(weights, fields_in, fields_out, flows.count, gp.values.dtype)
+    all_groups = groups(outs, insides)
+    cross = cross_kernels(query, gp.points, flows, all_groups)
+    parts = _Parts(gp, fields_in, marginal_likelihood_trains)
+    copies = max(n for _, n in fields_in)
+    responses = {out: [] for out in outs}
+    mixed_variance = {out: [] for out in outs}
+    for group, kernel in zip(all_groups, cross, strict=True):
+        mean, explained = parts.condition(group.inside, kernel, with_variance)
+        for out, response in fields_of(mean, group, flows.count, copies).items():
+            responses[out].append(response)
+        if not with_variance:
+            continue
+        for out in group.outs:
+            mixing = variance_weights(weights[out], out, dict(fields_in)[group.inside])
+            prior, features = covariance_features(explained, flows, group, out)
+            mixed_variance[out].append(parts.mix_variance(prior, features, mixing) / width(out))
+    flat = {out: _concatenated(tf.add_n(found), out) for out, found in responses.items()}
+    mean = join_fields(mix_fields(flat, _flat_weights(weights), bias), fields_out)
+    if with_variance:
+        blocks = {out: tf.nn.relu(tf.add_n(found)) for out, found in mixed_variance.items()}
+        variance = spread_blocks(blocks, fields_out)
+    return mean, variance if with_variance else None, parts.negative_log_marginal_likelihood()
+
+
+def _block_variance(variance, values, fields_in):
+    values, variance = tf.convert_to_tensor(values), tf.convert_to_tensor(variance)
+    channels = count_channels(fields_in)
+    for name, tensor in (("values", values), ("variance", variance)):
+        if tensor.shape.rank != 3 or tensor.shape[-1] != channels:
+            raise ValueError(
+                f"{name} has shape {tensor.shape}, expected [B, N, {channels}]: the fields "
+                f"{fields_in} have {channels} channels."
+            )
+    if all(m == 0 for m, _ in fields_in):
+        return variance
+    found = block_mean(variance, fields_in)
+    # A number, also where the variance is infinite.
+    check = tf.debugging.Assert(
+        tf.reduce_all(penalty(found) == penalty(variance)),
+        [
+            "variance is infinite in some channels of a block only; the channels of a field of "
+            "frequency 1 or more must be observed or missing together."
+        ],
+    )
+    with tf.control_dependencies([] if check is None else [check]):
+        return tf.identity(found)
+
+
+def _flows(gp, frequencies, zeroth_order, first_order, second_order):
+    first_order = tf.convert_to_tensor(first_order)
+    generator = read_generator(
+        first_order, second_order, zeroth_order, dim=2, leading=first_order.shape[:1]
+    )
+    size = sum(map(width, frequencies))
+    if first_order.shape[-1] != size:
+        raise ValueError(
+            f"first_order has shape {first_order.shape}, but fields of the frequencies "
+            f"{tuple(frequencies)} have {size} channels."
+        )
+    return Flows(*generator, tuple(frequencies), gp.signal_std, gp.length_scale, gp.values.dtype)
+
+
+def _check_weights(weights, fields_in, fields_out, count, dtype):
+    copies = max(n for _, n in fields_in)
+    found = {}
+    for out, number in fields_out:
+        tensor = tf.convert_to_tensor(weights[out], dtype)
+        expected = [count, copies, number] if out == 0 else [2, count, copies, number]
+        if not tensor.shape.is_compatible_with(expected):
+            raise ValueError(
+                f"weights[{out}] has shape {tensor.shape}, expected {expected}: {count} flow(s), "
+                f"{copies} input and {number} output copies."
+            )
+        found[out] = tensor
+    return found
+
+
+def _flat_weights(weights):
+    """W over all flows and copies: [K n, copies], or [2, K n, copies]."""
+    return {
+        out: tf.reshape(w, [-1, w.shape[-1]] if out == 0 else [2, -1, w.shape[-1]])
+        for out, w in weights.items()
+    }
+
+
+def _concatenated(response, out):
+    """[B, M, K, width, n] -> planar [B, M, width K n]."""
+    response = tf.transpose(response, [0, 1, 3, 2, 4])
+    shape = tf.shape(response)
+    numbers = width(out) * response.shape[3] * response.shape[4]
+    return tf.reshape(response, tf.concat([shape[:2], [numbers]], axis=0))
+
+
+class _Parts:
+    """The observations by frequency, and what conditioning on them gives."""
+
+    def __init__(self, gp, fields, trains):
+        self._gp, self._trains, self._nll = gp, trains, {}
+        self._fields = fields
+        if gp.shared:
+            self._values = split_fields(gp.values, fields)
+        else:
+            channels = tf.range(count_channels(fields))
+            self._channels = split_fields(channels, fields)
+
+    def condition(self, frequency, kernel, with_variance):
+        """Posterior of functionals of the fields of one frequency.
+
+        Args:
+            frequency: of the input.
+            kernel: [B, M, F, N].
+            with_variance: whether to compute what is explained.
+
+        Returns:
+            The means [B, M, F, channels in planar order], and what the observations explain [B, M,
+            F, F], or [B, copies, M, F, F] with noise for each block, or None.
+        """
+        if self._gp.shared:
+            gp = dataclasses.replace(self._gp, values=self._values[frequency])
+            if with_variance:
+                return gp.posterior(kernel)
+            return gp.posterior_mean(kernel), None
+        channels = self._channels[frequency]
+        gp = dataclasses.replace(
+            self._gp,
+            values=tf.gather(self._gp.values, channels, axis=1),
+            given_variance=tf.gather(self._gp.given_variance, channels, axis=1),
+            observation_noise=self._noise(channels),
+        )
+        if with_variance:
+            mean, explained, self._nll[frequency] = gp.condition(kernel, self._trains)
+            # The channels of a block have the same noise.
+            return mean, explained[:, : channels.shape[0] // width(frequency)]
+        mean, self._nll[frequency] = gp.condition_mean(kernel, self._trains)
+        return mean, None
+
+    def _noise(self, channels):
+        noise = self._gp.observation_noise  # [1] or [c, 1]
+        return noise if noise.shape[0] == 1 else tf.gather(noise, channels)
+
+    def mix_variance(self, prior, explained, mixing):
+        """``sum_c mixing_c (prior - explained)``, [B, M, n_out].
+
+        Args:
+            prior: [F].
+            explained: [B, M, F], or [B, c, M, F].
+            mixing: [c, F, n_out].
+        """
+        total = tf.reduce_sum(mixing, axis=0)
+        constant = tf.tensordot(prior, total, 1)
+        if self._gp.shared:
+            return constant - mix_channels(explained, total)
+        return constant - tf.einsum("bcmf,cfp->bmp", explained, mixing)
+
+    def negative_log_marginal_likelihood(self):
+        """Of each channel, [B, c]."""
+        if self._gp.shared:
+            return self._gp.negative_log_marginal_likelihood(self._trains)
+        return join_fields(self._nll, self._fields)

@@ -1,0 +1,164 @@
+"""Field types of the group SO(2): which channels rotate into each other, and how fast.
+
+A field type is a tuple of pairs (frequency, copies) with increasing frequencies. Frequency 0 is a
+scalar, one channel; frequency m >= 1 has two channels, which a rotation of the plane by an angle t
+rotates by m t (vectors have m = 1). Channels stand in the order of the pairs, copy by copy. Two
+channels of one copy are also one complex number ``z = f_1 + i f_2``, which the rotation multiplies
+by ``exp(i m t)``; "planar" is a copy's order [all f_1, all f_2].
+"""
+
+from numbers import Integral
+
+import numpy as np
+import tensorflow as tf
+
+
+def read_fields(fields, name="fields"):
+    """A field type as a tuple of pairs (frequency, copies).
+
+    Args:
+        fields: a whole number of scalars; a dict {frequency: copies}, whose keys may be strings of
+            digits; a sequence of pairs; or a representation of `equivariance.SO2` that is a sum of
+            irreducible ones in the order of their frequencies.
+        name: the argument's name for errors.
+
+    Returns:
+        A tuple of pairs of ints, sorted by frequency.
+
+    Raises:
+        TypeError, ValueError: if it is none of these.
+
+    Example:
+
+    >>> from tfpn.math.steerable.fields import count_channels, read_fields
+    >>> read_fields({0: 8, 1: 4})
+    ((0, 8), (1, 4))
+    >>> read_fields(3), count_channels(read_fields({0: 8, 1: 4}))
+    (((0, 3),), 16)
+    """
+    if isinstance(fields, Integral) and not isinstance(fields, bool):
+        pairs = [(0, fields)]
+    elif hasattr(fields, "decompose"):
+        pairs = _of_representation(fields, name)
+    elif hasattr(fields, "items"):
+        pairs = list(fields.items())
+    else:
+        try:
+            pairs = [(frequency, copies) for frequency, copies in fields]
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"{name} must be a number of scalars, a dict {{frequency: copies}} or a "
+                f"representation of equivariance.SO2, found {fields!r}."
+            ) from error
+    found = {}
+    for frequency, copies in pairs:
+        if isinstance(frequency, str) and frequency.isdigit():
+            frequency = int(frequency)
+        for what, number, least in (("frequency", frequency, 0), ("number of copies", copies, 1)):
+            if isinstance(number, bool) or not isinstance(number, Integral) or number < least:
+                raise ValueError(
+                    f"{name} must have whole numbers, frequencies >= 0 and copies >= 1; found the "
+                    f"{what} {number!r} in {fields!r}."
+                )
+        if int(frequency) in found:
+            raise ValueError(f"{name} has the frequency {frequency} twice: {fields!r}.")
+        found[int(frequency)] = int(copies)
+    if not found:
+        raise ValueError(f"{name} is empty: give at least one pair (frequency, copies).")
+    return tuple(sorted(found.items()))
+
+
+def _of_representation(representation, name):
+    group = representation.group
+    if group.name != "SO2":
+        raise ValueError(f"{name} must be a representation of SO2, found one of {group.name}.")
+    decomposition = representation.decompose()
+    if not np.array_equal(decomposition.change_of_basis_numpy, np.eye(representation.dim)):
+        raise ValueError(
+            f"{name} must be a sum of irreducible representations in the order of their "
+            f"frequencies, such as 8 * SO2.irrep(0) + 4 * SO2.irrep(1), found {representation}."
+        )
+    return [(irrep.index[0], copies) for irrep, copies in decomposition.irreps]
+
+
+def width(frequency):
+    """Channels of one copy."""
+    return 1 if frequency == 0 else 2
+
+
+def count_channels(fields):
+    """The number of channels of a field type."""
+    return sum(copies * width(frequency) for frequency, copies in fields)
+
+
+def split_fields(tensor, fields):
+    """The channels of each frequency in planar order.
+
+    Args:
+        tensor: [..., c].
+        fields: a field type of c channels.
+
+    Returns:
+        A dict from frequency to [..., copies] for scalars and [..., 2 copies] for others, all first
+        components before all second ones.
+    """
+    sizes = [copies * width(frequency) for frequency, copies in fields]
+    parts = tf.split(tensor, sizes, axis=-1)
+    return {
+        frequency: part if frequency == 0 else _planar(part, copies)
+        for (frequency, copies), part in zip(fields, parts, strict=True)
+    }
+
+
+def join_fields(parts, fields):
+    """The inverse of `split_fields`."""
+    joined = []
+    for frequency, copies in fields:
+        part = parts[frequency]
+        joined.append(part if frequency == 0 else _pairs(part, copies))
+    return tf.concat(joined, axis=-1)
+
+
+def _planar(tensor, copies):
+    return _swap(tensor, [copies, 2])
+
+
+def _pairs(tensor, copies):
+    return _swap(tensor, [2, copies])
+
+
+def _swap(tensor, sizes):
+    shape = tf.shape(tensor)
+    split = tf.reshape(tensor, tf.concat([shape[:-1], sizes], axis=0))
+    return tf.reshape(tf.linalg.matrix_transpose(split), shape)
+
+
+def block_numbers(fields):
+    """For each channel the number of its block (a copy of an irreducible field), as a list."""
+    numbers, block = [], 0
+    for frequency, copies in fields:
+        for _ in range(copies):
+            numbers += [block] * width(frequency)
+            block += 1
+    return numbers
+
+
+def block_mean(tensor, fields):
+    """Every channel replaced by the mean of its block's channels, [..., c]."""
+    parts = split_fields(tensor, fields)
+    return spread_blocks(
+        {
+            frequency: part if frequency == 0 else 0.5 * tf.add_n(tf.split(part, 2, axis=-1))
+            for frequency, part in parts.items()
+        },
+        fields,
+    )
+
+
+def spread_blocks(parts, fields):
+    """One number a block to channels: {frequency: [..., copies]} -> [..., c]."""
+    joined = [
+        parts[frequency] if frequency == 0 else tf.repeat(parts[frequency], 2, axis=-1)
+        for frequency, _ in fields
+    ]
+    return tf.concat(joined, axis=-1)

@@ -1,0 +1,126 @@
+"""Functions of a distance as Fourier series, and the Bessel tables that lead to them.
+
+A field of order n under SO(2)-equivariant flows of the RBF kernel is ``exp(i n phi) P(|x|)`` with a
+Hankel transform ``P(R) = int_0^inf r J_|n|(r R) g(r) dr`` (see `tfpn.math.steerable.harmonics`).
+Distances and frequencies are measured in units of a length L: ``R = L t`` and ``r = u / L``, with u
+at fixed Gauss-Legendre nodes on [0, U] and t on [0, T], beyond which P has decayed. There
+
+    P(L t) = sum_j c_j cos(j theta)    (n even)        P(L t) = sum_j c_j sin(j theta)    (n odd)
+
+with ``theta = pi t / T`` and j up to ``J = U T / pi``. From g at the nodes to c it is one constant
+matrix for each order: the nodes' weights, Bessel functions and the series' projection. L only says
+how the plane is measured; P does not depend on it, so it carries no gradient.
+
+Series of even orders other than 0 vanish at 0 exactly, as odd ones do, and at coincident points
+``exp(i n phi)`` is taken as 0 for n other than 0.
+"""
+
+import dataclasses
+import functools
+import math
+
+import numpy as np
+import scipy.special
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Resolution:
+    """Sizes of the tables for a dtype.
+
+    Attributes:
+        reach: T, the largest distance.
+        terms: J, terms of a series.
+        nodes: number of nodes u.
+        margin: widths of a diffused kernel after which it has decayed.
+    """
+
+    reach: float
+    terms: int
+    nodes: int
+    margin: float
+
+    @property
+    def cutoff(self):
+        """U, the largest u."""
+        return math.pi * self.terms / self.reach
+
+
+# The Gaussian at the cutoff, exp(-U^2 / 2), is 3e-9 and 6e-16; at the margin 3e-7 and 1e-14.
+RESOLUTION = {
+    tf.float32: Resolution(reach=12.0, terms=24, nodes=64, margin=5.5),
+    tf.float64: Resolution(reach=18.0, terms=48, nodes=112, margin=8.0),
+}
+
+
+@functools.cache
+def quadrature(resolution):
+    """Nodes u and weights for integrals ``int_0^U f(u) u du``, two float64 arrays [Q]."""
+    nodes, weights = np.polynomial.legendre.leggauss(resolution.nodes)
+    nodes = 0.5 * resolution.cutoff * (nodes + 1.0)
+    return nodes, 0.5 * resolution.cutoff * weights * nodes
+
+
+@functools.cache
+def series_matrix(order, resolution):
+    """From g at the nodes to the coefficients c of ``int_0^U u J_order(u t) g(u) du``, [J, Q]."""
+    nodes, weights = quadrature(resolution)
+    points = 8 * resolution.terms
+    theta = np.linspace(0.0, np.pi, points + 1)
+    values = scipy.special.jv(order, np.outer(resolution.reach * theta / np.pi, nodes))
+    ends = np.ones(points + 1)
+    ends[[0, -1]] = 0.5  # the trapezoidal rule
+    if order % 2:
+        waves = np.sin(np.outer(np.arange(1, resolution.terms + 1), theta))
+    else:
+        waves = np.cos(np.outer(np.arange(resolution.terms), theta))
+    matrix = (2.0 / points) * (waves * ends) @ values
+    if order % 2 == 0:
+        matrix[0] *= 0.5
+        if order:
+            matrix[0] -= np.sum(matrix, axis=0)
+    return matrix * weights
+
+
+def waves(distance, parity, resolution):
+    """``cos(j theta)``, j = 0 ... J - 1, or ``sin(j theta)``, j = 1 ... J.
+
+    Args:
+        distance: t [B, M, N]; beyond the reach it is taken as the reach.
+        parity: 0 for cosines, 1 for sines.
+        resolution: a `Resolution`.
+
+    Returns:
+        [B, M, J, N].
+    """
+    theta = tf.minimum(distance * (math.pi / resolution.reach), math.pi)
+    multiples = np.arange(resolution.terms)[:, None] + parity
+    angles = theta[:, :, None] * tf.constant(multiples, distance.dtype)
+    return tf.sin(angles) if parity else tf.cos(angles)
+
+
+def polar(query, points, highest):
+    """Distances of pairs of points and the harmonics of their directions.
+
+    Args:
+        query: [B, M, 2].
+        points: [B, N, 2].
+        highest: the highest order.
+
+    Returns:
+        ``|x_m - x_n|`` [B, M, N], and a dict from each order n from 1 to ``highest`` to
+        ``cos(n phi)`` and ``sin(n phi)`` [B, M, N], both 0 for coincident points, whose gradients
+        are 0 there.
+    """
+    x, y = (query[:, :, None, axis] - points[:, None, :, axis] for axis in (0, 1))
+    squared = tf.square(x) + tf.square(y)
+    apart = squared > 0.0
+    inverse = tf.where(apart, tf.math.rsqrt(tf.where(apart, squared, 1.0)), 0.0)
+    # One Newton step: rsqrt is off by some units in float32.
+    inverse *= 1.5 - 0.5 * squared * tf.square(inverse)
+    first = x * inverse, y * inverse
+    powers = {1: first}
+    for order in range(2, highest + 1):
+        c, s = powers[order - 1]
+        powers[order] = c * first[0] - s * first[1], c * first[1] + s * first[0]
+    return squared * inverse, powers

@@ -1,0 +1,124 @@
+"""From the entries' means and covariances to those of complex fields."""
+
+import numpy as np
+import tensorflow as tf
+
+
+def fields_of(mean, group, count, copies):
+    """The fields that the flows make of one input frequency.
+
+    Args:
+        mean: of the group's entries, [B, M, K * rows, channels in planar order].
+        group: a `Group`.
+        count: K.
+        copies: n, to which the input's copies are filled up with 0.
+
+    Returns:
+        A dict from output frequencies to [B, M, K, 1 or 2, n], the scalars or the real and
+        imaginary parts of z.
+    """
+    rows, halves = len(group.rows), 1 if group.inside == 0 else 2
+    shape = tf.shape(mean)
+    number = mean.shape[-1] // halves
+    mean = tf.reshape(mean, tf.concat([shape[:2], [count, rows, halves, number]], axis=0))
+    if number < copies:
+        mean = tf.pad(mean, [[0, 0]] * 5 + [[0, copies - number]])
+    # D's parts times the parts of z_beta, each [B, M, K, n].
+    products = {}
+    for at, (entry, part) in enumerate(group.rows):
+        for half in range(halves):
+            products[entry, part, half] = mean[:, :, :, at, half]
+    found = {}
+    for entry in group.entries:
+
+        def product(part, half, entry=entry):
+            return products[entry, part, half]
+
+        if entry.out == 0:
+            real = product(0, 0) if group.inside == 0 else product(0, 0) - product(1, 1)
+            parts = [real]
+        elif group.inside == 0:
+            parts = [product(0, 0), product(1, 0)]
+        elif entry.inside > 0:
+            parts = [product(0, 0) - product(1, 1), product(0, 1) + product(1, 0)]
+        else:  # of the conjugate
+            parts = [product(0, 0) + product(1, 1), product(1, 0) - product(0, 1)]
+        found.setdefault(entry.out, []).append(tf.stack(parts, axis=3))
+    return {out: tf.add_n(terms) for out, terms in found.items()}
+
+
+def covariance_features(explained, flows, group, out):
+    """The numbers that determine H^kk' before and after the observations.
+
+    For each k ``H^kk``, and for each pair k < k' the real and, for complex fields, the imaginary
+    part of ``H^kk'``.
+
+    Args:
+        explained: [..., K * rows, K * rows], what is explained of the entries' covariances.
+        flows: `Flows`.
+        group: a `Group`.
+        out: the output's frequency alpha.
+
+    Returns:
+        The prior's [F] and what is explained of them, [..., F].
+    """
+    rows = group.rows
+    size = flows.count * len(rows)
+    selectors = []
+    for first, second, imaginary in feature_pairs(flows.count, out):
+        selector = np.zeros((size, size))
+        for i, (entry, part) in enumerate(rows):
+            if entry.out != out:
+                continue
+            if not imaginary:
+                selector[first * len(rows) + i, second * len(rows) + i] = entry.power
+            else:  # Im(D conj D') = Im D Re D' - Re D Im D'
+                j = i + (1 if part == 0 else -1)
+                sign = -1.0 if part == 0 else 1.0
+                selector[first * len(rows) + i, second * len(rows) + j] = sign * entry.power
+        selectors.append(selector.reshape(-1))
+    matrix = tf.constant(np.stack(selectors, axis=-1), explained.dtype)
+    leading = tf.shape(explained)[:-2]
+    flat = tf.matmul(tf.reshape(explained, [-1, size * size]), matrix)
+    features = tf.reshape(flat, tf.concat([leading, matrix.shape[1:]], axis=0))
+    prior = flows.prior(group, out)
+    prior = [
+        (tf.math.imag if imaginary else tf.math.real)(prior[first, second])
+        for first, second, imaginary in feature_pairs(flows.count, out)
+    ]
+    return tf.cast(tf.stack(prior), explained.dtype), features
+
+
+def feature_pairs(count, out):
+    """(k, k', whether the imaginary part) of each feature."""
+    found = [(k, k, False) for k in range(count)]
+    for first in range(count):
+        for second in range(first + 1, count):
+            found.append((first, second, False))
+            if out:
+                found.append((first, second, True))
+    return found
+
+
+def variance_weights(weights, out, copies):
+    """What ``E|z_p|^2`` takes of each feature of each input copy.
+
+    Args:
+        weights: [K, n, p] for out = 0, [2, K, n, p] else.
+        out: alpha.
+        copies: of the input frequency, the first of the n.
+
+    Returns:
+        [copies, F, p].
+    """
+    real, imaginary = (weights, None) if out == 0 else (weights[0], weights[1])
+    found = []
+    for first, second, of_imaginary in feature_pairs(real.shape[0], out):
+        if of_imaginary:  # -2 Im(w conj w')
+            found.append(2.0 * (real[first] * imaginary[second] - imaginary[first] * real[second]))
+        else:
+            product = real[first] * real[second]
+            if out:
+                product += imaginary[first] * imaginary[second]
+            found.append(product if first == second else 2.0 * product)
+    return tf.stack(found, axis=1)[:copies]
