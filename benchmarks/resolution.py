@@ -3,8 +3,9 @@
 The paper's figure of that name.
 
 A PNCNN takes a lattice of any resolution as it is. The ordinary CNN gets images interpolated to the
-resolution that it was trained at. All networks have the same width and depth and see the same
-images equally often.
+resolution that it was trained at ("cnn"), or as they are ("cnn_raw", the paper's way: the same
+network, whose filters then span another part of the image). All networks have the same width and
+depth and see the same images equally often.
 
     python benchmarks/resolution.py --data-dir DIR
     python benchmarks/resolution.py --data-dir DIR --train-resolutions 6 8 10 12 16 --images 60000
@@ -20,6 +21,7 @@ import pathlib
 import time
 
 MODES = ("diagonal", "none", "low_rank", "cnn")
+TITLES = {"cnn": "CNN, interpolated", "cnn_raw": "CNN, as they are"}
 FIELDS = (
     *("mode", "train_resolution", "test_resolution", "seed", "images", "channels", "blocks"),
     *("epochs", "error", "nll", "train_seconds"),
@@ -101,19 +103,21 @@ def measure(mode, resolution, options):
         test = load(test_resolution).test
         y = test.y[: options.test_images]
         if mode == "cnn":
-            x = tf.image.resize(lattice_images(test, test_resolution), [resolution, resolution])
-            x = x[: len(y)]
+            images = lattice_images(test, test_resolution)[: len(y)]
+            inputs = {"cnn": tf.image.resize(images, [resolution] * 2), "cnn_raw": images}
         else:
-            x = {key: value[: len(y)] for key, value in test.x.items()}
-        logits = model.predict(x, batch_size=50, verbose=0)
-        nll = keras.losses.sparse_categorical_crossentropy(y, logits, from_logits=True)
-        yield {
-            **{"mode": mode, "train_resolution": resolution, "test_resolution": test_resolution},
-            **{key: getattr(options, key) for key in FIELDS[3:8]},
-            "error": round(float(np.mean(np.argmax(logits, axis=-1) != y)), 4),
-            "nll": round(float(np.mean(nll)), 4),
-            "train_seconds": round(seconds),
-        }
+            inputs = {mode: {key: value[: len(y)] for key, value in test.x.items()}}
+        for name, x in inputs.items():
+            logits = model.predict(x, batch_size=50, verbose=0)
+            nll = keras.losses.sparse_categorical_crossentropy(y, logits, from_logits=True)
+            yield {
+                "mode": name,
+                **{"train_resolution": resolution, "test_resolution": test_resolution},
+                **{key: getattr(options, key) for key in FIELDS[3:8]},
+                "error": round(float(np.mean(np.argmax(logits, axis=-1) != y)), 4),
+                "nll": round(float(np.mean(nll)), 4),
+                "train_seconds": round(seconds),
+            }
 
 
 def read(path):
@@ -131,7 +135,8 @@ def draw(rows, path):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    modes = [mode for mode in MODES if any(row["mode"] == mode for row in rows)]
+    found = {row["mode"] for row in rows}
+    modes = [mode for mode in (*MODES, "cnn_raw") if mode in found]
     figure, axes = plt.subplots(
         1, len(modes), figsize=(3 * len(modes), 3), sharey=True, squeeze=False, layout="constrained"
     )
@@ -144,7 +149,7 @@ def draw(rows, path):
                 if int(row["train_resolution"]) == trained
             )
             axis.plot(*zip(*line, strict=True), marker="o", label=f"trained at {trained}")
-        axis.set(title="CNN, interpolated" if mode == "cnn" else mode, xlabel="test resolution")
+        axis.set(title=TITLES.get(mode, mode), xlabel="test resolution")
         axis.set_yscale("log")
         axis.grid(alpha=0.3)
     axes[0, 0].set_ylabel("test error in %")

@@ -125,6 +125,7 @@ def test_configuration_holds_every_argument():
         "spacing": 0.3,
         "input_noise": "channel",
         "observation_noise": None,
+        "feature_noise": None,
         "marginal_likelihood_weight": 0.25,
         "marginal_likelihood_trains": "all",
         "pooling": [0.0, 2.0],

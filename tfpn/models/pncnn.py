@@ -13,7 +13,7 @@ import tensorflow as tf
 from tfpn.contract import check_observations
 from tfpn.distributions.multivariate_normal import multivariate_normal
 from tfpn.layers import ChannelMix, GPNormalization, IntegralPooling, PNConv, ProbReLU
-from tfpn.layers.base import check_choice, check_count
+from tfpn.layers.base import check_choice, check_count, check_positive
 from tfpn.layers.pn_conv import UNCERTAINTY
 from tfpn.spacing import point_spacing
 
@@ -53,6 +53,10 @@ class PNCNN(keras.Model):
             channels are seen at different points (exact, one factorisation for each channel).
         observation_noise: initial standard deviation of the learnable measurement noise of the
             input, in units of the input's; None for the given variances alone.
+        feature_noise: the same for the features that later blocks and the pooling take, where the
+            signal starts at 1: independent errors that their variances do not know of. Without it
+            (None, the paper's model) a network is not calibrated beyond its first block, and one
+            trained at one density of points overshoots between them at another.
         marginal_likelihood_weight: lambda in ``loss = task + lambda * L_GP``, with L_GP each
             layer's mean negative log marginal likelihood, summed over the layers.
         marginal_likelihood_trains: what L_GP may train, "kernel" (the priors' parameters) or "all".
@@ -105,6 +109,7 @@ class PNCNN(keras.Model):
         spacing=0.1,
         input_noise="shared",
         observation_noise=0.1,
+        feature_noise=0.1,
         marginal_likelihood_weight=1.0 / 200.0,
         marginal_likelihood_trains="kernel",
         pooling="space",
@@ -120,6 +125,8 @@ class PNCNN(keras.Model):
         check_choice("uncertainty", uncertainty, UNCERTAINTY)
         check_count("num_blocks", num_blocks)
         check_count("channels", channels)
+        if feature_noise is not None:
+            check_positive("feature_noise", feature_noise)
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # also where it came from the global policy, for reloading
         pooling = self._checked_pooling(pooling)
@@ -145,7 +152,7 @@ class PNCNN(keras.Model):
                 channels,
                 num_basis,
                 spacing=spacing,
-                observation_noise=observation_noise if first else None,
+                observation_noise=observation_noise if first else feature_noise,
                 noise=input_noise if first else "shared",
                 uncertainty=uncertainty,
                 rank=rank,
@@ -162,6 +169,7 @@ class PNCNN(keras.Model):
         pooled = IntegralPooling(
             box=None if pooling == "space" else pooling,
             spacing=spacing,
+            observation_noise=feature_noise,
             dtype=dtype,
             name="pooling",
             **likelihood,
