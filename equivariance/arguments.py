@@ -39,6 +39,16 @@ def positive_number(value, name):
     return float(value)
 
 
+def real_number(value, name):
+    """The value as a finite real sympy number, exact unless it is a float."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real | sympy.Expr):
+        raise TypeError(f"{name} must be real, found {value!r} ({type(value).__name__}).")
+    found = sympy.sympify(value)
+    if not found.is_number or found.is_real is not True or not found.is_finite:
+        raise ValueError(f"{name} must be a finite real number, found {value!r}.")
+    return found
+
+
 def tolerance_number(value, name):
     """The value as a float; an error that names the argument if it is no number from 0 on."""
     if isinstance(value, bool) or not isinstance(value, Real | sympy.Number):

@@ -198,7 +198,7 @@ def to_numpy(array):
     """A sympy matrix or array of numbers as a float64 NumPy array of the same shape.
 
     Args:
-        array: sympy matrix or N-dimensional array; every entry a real number.
+        array: sympy matrix or N-dimensional array, or NumPy array; every entry a real number.
 
     Returns:
         NumPy float64 array.
@@ -209,6 +209,10 @@ def to_numpy(array):
     >>> to_numpy(sympy.Matrix([[sympy.sqrt(2), 0]])).round(3).tolist()
     [[1.414, 0.0]]
     """
+    if isinstance(array, np.ndarray) and array.dtype.kind in "fiu":
+        return array.astype(float)
+    if not isinstance(array, sympy.MatrixBase | sympy.NDimArray):
+        raise TypeError(f"array must be a sympy matrix or array, found {type(array).__name__}.")
     found = np.zeros(array.shape)
     if isinstance(array, sympy.MatrixBase):
         for at, x in array.todok().items():

@@ -176,6 +176,15 @@ def symbol(frequency, zeroth_order=None, first_order=None, second_order=None):
     >>> symbol(np.array([1.0, 2.0]), second_order=np.eye(2)[:, :, None, None])
     array([[5.]])
     """
+    frequency = np.asarray(frequency)
+    if frequency.ndim != 1 or frequency.dtype.kind not in "fiuc":
+        raise ValueError(f"frequency must be a vector of numbers, found {frequency!r}.")
+    for order, x in ((1, first_order), (2, second_order)):
+        if x is not None and np.shape(x)[:-2] != order * frequency.shape:
+            raise ValueError(
+                f"{ORDERS[order]} must have the shape {order * frequency.shape} (derivative "
+                f"indices), then out and in, found {np.shape(x)}."
+            )
     terms = []
     if zeroth_order is not None:
         terms.append(np.asarray(zeroth_order))

@@ -60,6 +60,8 @@ def analyse(c, b, s, spectrum):
     growth, frequency = _largest_growth(c, b, s, directions, hermitian, definite)
     if np.isfinite(growth):
         growth, frequency = growth * rate, frequency * length
+        if not (np.isfinite(growth) and np.isfinite(frequency).all()):
+            raise ValueError("The growth rate is beyond the largest float: scale M down.")
     return Growth(growth, frequency, well_posed, lowest)
 
 
@@ -78,16 +80,18 @@ def _scaled(c, b, s):
     length = 0.0
     if sizes[2] and max(sizes[:2]):
         length = max(exponents[1] - exponents[2], (exponents[0] - exponents[2]) / 2)
-    length = round(length)
+    length = np.floor(length)
     rate = max(x + n * length for n, x in enumerate(exponents))
-    rate = round(rate) if np.isfinite(rate) else 0
-    if max(abs(length), abs(rate), abs(rate - 2 * length)) > 1000:
+    rate = np.floor(rate) if np.isfinite(rate) else 0.0
+    units = (rate, length, rate - 2 * length)
+    if max(units) > 1023 or min(units) < -1074:
         raise ValueError(
             "The sizes of C, B and S are too far apart, or too near the largest or smallest float: "
             f"their largest entries are {[float(np.abs(x).max()) for x in (c, b, s)]}."
         )
-    scaled = [np.ldexp(x, n * length - rate) for n, x in enumerate((even, odd, s))]
-    return *scaled, 2.0**rate, 2.0**length, 2.0 ** (rate - 2 * length)
+    powers = [int(n * length - rate) for n in range(3)]
+    scaled = [np.ldexp(x, n) for n, x in zip(powers, (even, odd, s), strict=True)]
+    return *scaled, *(float(2.0**x) for x in units)
 
 
 def _directions(dim, channels):

@@ -11,6 +11,7 @@ H = G gives beta = 0 and an invariant Sigma. For continuous rotations this is al
 (``prove_scalar_diffusions_trivial``).
 """
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -131,6 +132,8 @@ class DiffusionOrbits(Parameterization):
             "bias": (c_out,),
         }
         arrays = {}
+        if not isinstance(weights, Mapping):
+            raise TypeError(f"weights must be a dict, found {type(weights).__name__}.")
         for name, shape in shapes.items():
             if name == "bias" and name not in weights:
                 continue
@@ -141,6 +144,8 @@ class DiffusionOrbits(Parameterization):
                 raise ValueError(
                     f"weights[{name!r}] must have the shape {shape}, found {arrays[name].shape}."
                 )
+            if not np.isfinite(arrays[name]).all():
+                raise ValueError(f"weights[{name!r}] is not finite.")
         found = {"kernel": [], "drift": [], "diffusion_factor": []}
         start = 0
         for stabilizer, cosets in zip(self._stabilizers, self._cosets, strict=True):
@@ -243,13 +248,18 @@ def diffusion_orbits(rep_in, rep_out=None, orbits=("generic", "center")):
     """
     rep_in, rep_out = read_pair(rep_in, rep_out)
     group = rep_in.group
-    if isinstance(orbits, str) or not len(orbits):
+    if isinstance(orbits, str) or not isinstance(orbits, Sequence) or not len(orbits):
         raise ValueError(
             f"orbits must be a sequence of {list(KINDS)} or stabilisers, found {orbits!r}."
         )
     stabilizers = []
     for n, orbit in enumerate(orbits):
         if not isinstance(orbit, str):
+            if not hasattr(orbit, "__iter__"):
+                raise TypeError(
+                    f"orbits[{n}] must be one of {list(KINDS)} or a list of group elements, found "
+                    f"{orbit!r}."
+                )
             stabilizers.append(list(orbit))
         elif orbit == "generic":
             stabilizers.append([])

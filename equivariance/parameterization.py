@@ -16,7 +16,7 @@ range is in the left half-plane, so |exp(M(i xi))| <= 1 in the spectral norm at 
 import numpy as np
 import sympy
 
-from equivariance.arguments import natural_number
+from equivariance.arguments import natural_number, real_array
 from equivariance.characters import ORDERS
 from equivariance.decomposition import decomposition
 from equivariance.exact import flat_entries
@@ -74,7 +74,11 @@ class GeneratorParameterization(Parameterization):
             ValueError: if names or shapes do not fit, or a parameter is not finite.
         """
         values, leading = self._read(values)
-        return Generator(*self._dense(values, leading))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = Generator(*self._dense(values, leading))
+        if not all(np.isfinite(x).all() for x in found):
+            raise ValueError("The parameters are too large: the generator is beyond float64.")
+        return found
 
     def factored(self, values):
         """The generator of the given parameters, factored: it never makes a dense array.
@@ -88,7 +92,8 @@ class GeneratorParameterization(Parameterization):
         values, leading = self._read(values)
         if leading:
             raise ValueError(f"factored takes no leading axes, found {leading}.")
-        return FactoredGenerator(self._maps(values))
+        shape = self.solution.factored["first_order"].shape
+        return FactoredGenerator(self._maps(values), shape)
 
     def exact(self, values=None):
         """The generator as exact sympy arrays.
@@ -180,6 +185,8 @@ class DissipativeGenerators(GeneratorParameterization):
             require_representation(through, "through")
         require_same_group(rho, through, "coupled (the channels and through)")
         num_factors = natural_number(num_factors, "num_factors")
+        if not isinstance(zeroth_order, bool | np.bool_):
+            raise TypeError(f"zeroth_order must be True or False, found {zeroth_order!r}.")
         self.through = through
         antisymmetric, symmetric = SymmetricBasis(0, rho, -1), SymmetricBasis(1, rho, 1)
         outer, inner = decomposition(through), solution.decomposition_in
@@ -255,8 +262,9 @@ class DissipativeGenerators(GeneratorParameterization):
 class FactoredGenerator:
     """A generator as small tensors between irreducible channels."""
 
-    def __init__(self, maps):
+    def __init__(self, maps, shape):
         self._plain, self._factors = maps
+        self._shape = shape  # d, out, in
 
     def apply(self, frequency, channels):
         """M(i xi) times channels.
@@ -268,8 +276,19 @@ class FactoredGenerator:
         Returns:
             Complex array [..., dim_out].
         """
-        frequency = np.asarray(frequency, dtype=float)
-        total = 0.0
+        frequency = real_array(frequency, "frequency")
+        if frequency.shape != (self._shape[0],):
+            raise ValueError(
+                f"frequency must have the shape {self._shape[:1]}, found {frequency.shape}."
+            )
+        channels = np.asarray(channels)
+        if channels.dtype.kind not in "fiuc":
+            raise TypeError(f"channels must be numbers, found {channels.dtype} entries.")
+        if channels.shape[-1:] != (self._shape[2],):
+            raise ValueError(
+                f"channels must have the last axis {self._shape[2]}, found {channels.shape}."
+            )
+        total = np.zeros((*channels.shape[:-1], self._shape[1]))
         for x in self._plain:
             total = total + 1j**x.order * x.at(frequency)[0](channels)
         for q in self._factors:
@@ -281,8 +300,13 @@ class FactoredGenerator:
 def parameterize(solution, constraint, *, through=None, zeroth_order=True, num_factors=1):
     """See ``GeneratorSolution.parameterization``."""
     if constraint == "free":
-        if through is not None:
-            raise ValueError("through applies to constraint = 'dissipative' only.")
+        given = {"through": (through, None), "zeroth_order": (zeroth_order, True)}
+        given["num_factors"] = (num_factors, 1)
+        for name, (value, default) in given.items():
+            if value is not default and value != default:
+                raise ValueError(
+                    f"{name} applies to constraint = 'dissipative' only, found {value!r}."
+                )
         return FreeGenerators(solution)
     if constraint == "dissipative":
         return DissipativeGenerators(solution, through, zeroth_order, num_factors)

@@ -114,7 +114,7 @@ def amplifies(generator, length_scale=None):
     margins = (None, None)
     if length_scale is not None:
         lowest = min(x.lowest for x in found)
-        margins = tuple(float(lowest + length_scale**2 / n) for n in (2, 4))
+        margins = tuple(float(lowest + length_scale * length_scale / n) for n in (2, 4))
     well_posed = all(x.well_posed for x in found)
     return Amplification(worst.growth, worst.frequency, well_posed, *margins)
 
@@ -138,6 +138,6 @@ def _arrays(generator):
             found.append(real_array(parts[name], name))
         else:
             found.append(np.zeros((dim,) * order + (out, inside)))
-    if not np.isfinite(found[2]).all():
-        raise ValueError("second_order has an entry too large for a float.")
+        if not np.isfinite(found[-1]).all():
+            raise ValueError(f"{name} has an entry too large for a float.")
     return found

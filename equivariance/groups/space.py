@@ -16,7 +16,7 @@ import sympy
 from sympy import QQ, QQ_I
 from sympy.polys.matrices import DomainMatrix
 
-from equivariance.arguments import natural_number
+from equivariance.arguments import natural_number, real_number
 from equivariance.characters import SpaceCharacter
 from equivariance.decomposition import Copy
 from equivariance.exact import float_sqrt, identity, kron, primitive, sparse, sqrt
@@ -82,6 +82,9 @@ class SpaceRotations(Group):
         Returns:
             A group element.
 
+        Raises:
+            TypeError, ValueError: if these are no finite real numbers, or the axis is 0.
+
         Example:
 
         >>> import equivariance, sympy
@@ -91,10 +94,14 @@ class SpaceRotations(Group):
         [1,  0, 0],
         [0,  0, 1]])
         """
-        if len(axis) != 3 or all(x == 0 for x in axis):
+        if isinstance(axis, str) or not hasattr(axis, "__len__"):
+            raise TypeError(f"axis must be three numbers, found {axis!r} ({type(axis).__name__}).")
+        if len(axis) != 3:
+            raise ValueError(f"axis must be three numbers, found {axis!r}.")
+        x, y, z = (real_number(v, "axis") for v in axis)
+        if x == y == z == 0:
             raise ValueError(f"axis must be three numbers, not all 0, found {axis!r}.")
-        x, y, z = (sympy.sympify(v) for v in axis)
-        angle = sympy.sympify(angle)
+        angle = real_number(angle, "angle")
         length = sympy.sqrt(x * x + y * y + z * z)
         cross = sympy.Matrix([[0, -z, y], [z, 0, -x], [-y, x, 0]]) / length
         matrix = sympy.eye(3) + sympy.sin(angle) * cross + (1 - sympy.cos(angle)) * cross * cross

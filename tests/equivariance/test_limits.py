@@ -11,11 +11,14 @@ from equivariance import (
     SO3,
     Cyclic,
     Generator,
+    amplifies,
     count_generators,
     decompose,
     diffusion_orbits,
     solve_generators,
     solve_intertwiners,
+    symbol,
+    to_numpy,
     verify,
 )
 from equivariance.arguments import MAX_CHANNELS
@@ -98,3 +101,67 @@ def test_exact_parameters_are_checked(values):
         free.exact({**exact, "zeroth_order": values})
     a = sympy.Symbol("a")
     assert free.exact({**exact, "zeroth_order": [a, 1]}).zeroth_order[0, 0] == a
+
+
+NAN, INF = float("nan"), float("inf")
+DISSIPATIVE = solve_generators(SO2.irrep(0) + SO2.irrep(1)).parameterization()
+FACTORED = DISSIPATIVE.factored(DISSIPATIVE.initial())
+SCALAR = Cyclic(4).irrep(0)
+ORBITS = diffusion_orbits(SCALAR)
+WEIGHTS = ORBITS.weights(ORBITS.initial())
+
+
+@pytest.mark.parametrize(
+    ("use", "error", "message"),
+    [
+        (lambda: SO3.rotation([NAN, 0, 1], 1.0), ValueError, "axis must be a finite real"),
+        (lambda: SO3.rotation("xyz", 1.0), TypeError, "axis must be three numbers, found 'xyz'"),
+        (lambda: SO3.rotation(3, 1.0), TypeError, "axis must be three numbers, found 3"),
+        (lambda: SO3.rotation([1j, 0, 0], 1.0), TypeError, "axis must be real, found 1j"),
+        (lambda: SO3.rotation([1, 0, 0], INF), ValueError, "angle must be a finite real"),
+        (lambda: SO3.rotation([1, 0, 0], "a"), TypeError, "angle must be real, found 'a'"),
+        (lambda: SO2.irrep(1).matrix([[1, 0], [0, NAN]]), ValueError, "g must be finite"),
+        (
+            lambda: DISSIPATIVE.generator({k: v * 1e200 for k, v in DISSIPATIVE.initial().items()}),
+            ValueError,
+            "parameters are too large",
+        ),
+        (lambda: FACTORED.apply([1.0], [1, 2, 3]), ValueError, r"frequency must .*\(2,\)"),
+        (lambda: FACTORED.apply([1j, 0], [1, 2, 3]), TypeError, "frequency must be real"),
+        (lambda: FACTORED.apply([1, 0], [1, 2]), ValueError, "channels must have the last axis 3"),
+        (lambda: FACTORED.apply([1, 0], "abc"), TypeError, "channels must be numbers"),
+        (
+            lambda: SOLUTION.parameterization("free", num_factors=2),
+            ValueError,
+            "num_factors applies to constraint = 'dissipative' only",
+        ),
+        (
+            lambda: SOLUTION.parameterization("free", zeroth_order=False),
+            ValueError,
+            "zeroth_order applies to",
+        ),
+        (lambda: SOLUTION.parameterization(zeroth_order="no"), TypeError, "must be True or False"),
+        (lambda: amplifies({"zeroth_order": [[10**400]]}), ValueError, "too large for a float"),
+        (lambda: diffusion_orbits(Cyclic(4).irrep(0), orbits=[3]), TypeError, r"orbits\[0\] must"),
+        (
+            lambda: diffusion_orbits(Cyclic(4).irrep(0), orbits=3),
+            ValueError,
+            "orbits must be a seq",
+        ),
+        (lambda: ORBITS.project(None), TypeError, "weights must be a dict"),
+        (
+            lambda: ORBITS.project(
+                {k: v * NAN for k, v in ORBITS.weights(ORBITS.initial()).items()}
+            ),
+            ValueError,
+            r"weights\['kernel'\] is not finite",
+        ),
+        (lambda: to_numpy([1]), TypeError, "array must be a sympy matrix or array, found list"),
+        (lambda: symbol(None, first_order=[[[1]]]), ValueError, "frequency must be a vector"),
+        (lambda: symbol([1, 2], first_order=[[[1]]]), ValueError, r"first_order must .*\(2,\)"),
+    ],
+)
+def test_what_does_not_fit_is_named(use, error, message, recwarn):
+    with pytest.raises(error, match=message):
+        use()
+    assert not recwarn
