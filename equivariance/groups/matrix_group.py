@@ -17,8 +17,8 @@ from equivariance.representations import Tensor
 
 MAX_ORDER = 2000
 MAX_DIM = 50
-# Unknowns of a pair that is solved: about ten seconds. Without Lie algebra and over the rationals,
-# as for permutations with signs, far fewer of them depend on each other.
+# Rational unknowns of a pair that is solved: some ten seconds, a minute or two at worst. Without a
+# Lie algebra and roots, as for permutations with signs, fewer of them depend on each other.
 MAX_UNKNOWNS = 1000
 MAX_UNKNOWNS_RATIONAL = 10_000
 
@@ -75,11 +75,11 @@ class MatrixGroup(Group):
         degree = 1 if self.field.is_QQ else self.field.mod.degree()
         unknowns = math.comb(self.dim + order - 1, order) * irrep_out.dim * irrep_in.dim
         limit = MAX_UNKNOWNS if self.lie_generators or degree > 1 else MAX_UNKNOWNS_RATIONAL
-        if unknowns * degree**2 > limit:
+        if unknowns * degree > limit:
             field = "" if degree == 1 else f", over numbers of degree {degree},"
             raise ValueError(
                 f"{irrep_in} -> {irrep_out} of {self.name} with {order} derivatives has {unknowns} "
-                f"unknowns{field} to be solved at once; at most {limit // degree**2} are supported."
+                f"unknowns{field} to be solved at once; at most {limit // degree} are supported."
                 " Use tensors of fewer indices, or a built-in group (SO2, O2, SO3, C_n, D_n), whose"
                 " representations are taken apart."
             )
