@@ -66,11 +66,6 @@ class Entry:
         """Its share in ``E|z_alpha|^2`` is this many times |D|^2."""
         return 2.0 if self.out and self.inside else 1.0
 
-    @property
-    def parts(self):
-        """Real and imaginary part, 0 and 1; the first alone where it is real."""
-        return (0, 1) if self.out or self.inside else (0,)
-
 
 @dataclasses.dataclass(frozen=True)
 class Group:
@@ -79,17 +74,12 @@ class Group:
     Attributes:
         inside: beta >= 0.
         parity: of the orders.
-        entries: the entries; each has one row for each of its parts.
+        entries: the entries.
     """
 
     inside: int
     parity: int
     entries: tuple
-
-    @property
-    def rows(self):
-        """Pairs (entry, part)."""
-        return [(entry, part) for entry in self.entries for part in entry.parts]
 
     @property
     def outs(self):
@@ -199,13 +189,12 @@ class Flows:
         return symbol * tf.complex(factor, tf.zeros_like(factor))
 
     def coefficients(self, group):
-        """Coefficients of the series of a group's rows.
+        """Coefficients of the series of ``D exp(-i n phi)``, a group's entries without direction.
 
         Returns:
-            Two tensors [K * rows, J], U and V: the row is ``cos(n phi) U.waves + sin(n phi)
-            V.waves``.
+            [2 K E, J] in the order part (real, imaginary), flow, entry.
         """
-        cosine, sine = [], []
+        parts = []
         for entry in group.entries:
             matrix = tf.constant(series_matrix(abs(entry.order), self.resolution))
             symbol = self._entry(entry)
@@ -215,12 +204,9 @@ class Flows:
             )  # [K, J]
             for _ in range(abs(entry.order) % 4):  # times i
                 real, imaginary = -imaginary, real
-            cosine += [real, imaginary][: len(entry.parts)]
-            sine += [-imaginary, real][: len(entry.parts)]
-        return tuple(
-            tf.cast(tf.reshape(tf.stack(rows, axis=1), [-1, self.resolution.terms]), self.dtype)
-            for rows in (cosine, sine)
-        )
+            parts.append(tf.stack([real, imaginary]))
+        stacked = tf.stack(parts, axis=2)
+        return tf.cast(tf.reshape(stacked, [-1, self.resolution.terms]), self.dtype)
 
     def prior(self, group, out):
         """``E[z_alpha^k conj z_alpha^k']`` before any observation, from the inputs of a group.

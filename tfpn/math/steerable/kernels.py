@@ -1,5 +1,7 @@
 """The RBF kernel under SO(2)-equivariant flows, for all pairs of points."""
 
+import itertools
+
 import numpy as np
 import tensorflow as tf
 
@@ -21,8 +23,8 @@ def cross_kernels(query, points, flows, all_groups):
         all_groups: from `groups`.
 
     Returns:
-        For each group the real and imaginary parts of its entries D(x_m - x_n), [B, M, K * rows,
-        N].
+        For each group the real and imaginary parts of its entries D(x_m - x_n), [B, M, 2 K E, N] in
+        the order part, flow, entry.
     """
     orders = {entry.order for group in all_groups for entry in group.entries}
     distance, harmonics = polar(query, points, max(map(abs, orders)))
@@ -37,59 +39,58 @@ def cross_kernels(query, points, flows, all_groups):
         directions[order], directions[-order] = (cosine, sine), (cosine, -sine)
     found = []
     for group in all_groups:
-        cosine, sine = (tf.matmul(c, radial[group.parity]) for c in flows.coefficients(group))
+        profiles = tf.matmul(flows.coefficients(group), radial[group.parity])
         turns = [
-            tf.stack([directions[entry.order][part] for entry, _ in group.rows], axis=2)
+            tf.stack([directions[entry.order][part] for entry in group.entries], axis=2)
             for part in (0, 1)
         ]
-        found.append(_turned(cosine, sine, *turns))
+        found.append(_turned(profiles, *turns))
     return found
 
 
-def _turned(cosine, sine, cosine_turn, sine_turn):
-    """``cosine_turn * cosine + sine_turn * sine``; a turn serves all K flows.
+def _turned(profiles, cosine, sine):
+    """The product of complex numbers ``(cosine + i sine) profiles``; a turn serves all K flows.
 
     Args:
-        cosine, sine: [B, M, K * rows, N].
-        cosine_turn, sine_turn: [B, M, rows, N].
+        profiles: [B, M, 2 K E, N] in the order part, flow, entry.
+        cosine, sine: [B, M, E, N].
 
     Returns:
-        [B, M, K * rows, N].
+        As ``profiles``.
     """
-    flows = cosine.shape[2] // cosine_turn.shape[2]
 
     @tf.custom_gradient
-    def apply(cosine, sine, cosine_turn, sine_turn):
+    def apply(profiles, cosine, sine):
         active = is_active()
 
         def gradient(upstream):
             with fusion(active):
-                d_cosine, d_sine = _turn_back(upstream, *_repeated(flows, cosine_turn, sine_turn))
-            shape = tf.shape(cosine_turn)
-            split = tf.concat([shape[:2], [flows], shape[2:]], axis=0)
+                d_profiles = _turn(upstream, cosine, -sine)
             # Not computed where nothing asks for the points' gradients.
-            d_turns = (
-                tf.reduce_sum(tf.reshape(upstream * part, split), axis=2) for part in (cosine, sine)
-            )
-            return d_cosine, d_sine, *d_turns
+            (p, q), (u, v) = (_by_part(t, cosine) for t in (profiles, upstream))
+            d_cosine = tf.reduce_sum(u * p + v * q, axis=2)
+            d_sine = tf.reduce_sum(v * p - u * q, axis=2)
+            return d_profiles, d_cosine, d_sine
 
-        return _turn(cosine, sine, *_repeated(flows, cosine_turn, sine_turn)), gradient
+        return _turn(profiles, cosine, sine), gradient
 
-    return apply(cosine, sine, cosine_turn, sine_turn)
+    return apply(profiles, cosine, sine)
 
 
-def _repeated(flows, *turns):
-    return [tf.tile(turn, [1, 1, flows, 1]) for turn in turns]
+def _by_part(tensor, turn):
+    """Real and imaginary part, [B, M, K, E, N] each."""
+    shape, entries = tf.shape(turn), turn.shape[2]
+    flows = tensor.shape[2] // (2 * entries)
+    split = tf.reshape(tensor, [shape[0], shape[1], 2, flows, entries, shape[3]])
+    return split[:, :, 0], split[:, :, 1]
 
 
 @fused
-def _turn(cosine, sine, cosine_turn, sine_turn):
-    return cosine_turn * cosine + sine_turn * sine
-
-
-@fused
-def _turn_back(upstream, cosine_turn, sine_turn):
-    return upstream * cosine_turn, upstream * sine_turn
+def _turn(profiles, cosine, sine):
+    real, imaginary = _by_part(profiles, cosine)
+    cosine, sine = cosine[:, :, None], sine[:, :, None]
+    turned = tf.stack([cosine * real - sine * imaginary, sine * real + cosine * imaginary], axis=2)
+    return tf.reshape(turned, tf.shape(profiles))
 
 
 def steerable_kernel(
@@ -173,23 +174,21 @@ def _real_matrix(kernels, all_groups, frequencies):
     """The map of the real channels from its entries [P, 1, rows, 1], as [P, r, r]."""
     starts = np.cumsum([0, *map(width, frequencies)])
     start = {m: int(at) for m, at in zip(frequencies, starts, strict=False)}
-    size, rows, columns = int(starts[-1]), [], []
+    blocks = []
     for group in all_groups:
-        for entry, part in group.rows:
-            rows.append((start[entry.out], start[group.inside], entry, part))
-    for out, inside, entry, part in rows:
-        block = np.zeros((size, size))
-        sign = 1.0 if entry.inside >= 0 else -1.0
-        if part == 0:
-            block[out, inside] = 1.0
-            if entry.out and entry.inside:
-                block[out + 1, inside + 1] = sign
-        elif entry.out == 0:
-            block[out, inside + 1] = -1.0
-        else:
-            block[out + 1, inside] = 1.0
-            if entry.inside:
-                block[out, inside + 1] = -sign
-        columns.append(block)
+        for part, entry in itertools.product((0, 1), group.entries):
+            block = np.zeros(2 * [starts[-1]])
+            out, inside = start[entry.out], start[group.inside]
+            sign = 1.0 if entry.inside >= 0 else -1.0
+            if part == 0:
+                block[out, inside] = 1.0
+                if entry.out and entry.inside:
+                    block[out + 1, inside + 1] = sign
+            else:
+                if entry.out:
+                    block[out + 1, inside] = 1.0
+                if entry.inside:
+                    block[out, inside + 1] = -sign
+            blocks.append(block)
     stacked = tf.concat([kernel[:, 0, :, 0] for kernel in kernels], axis=-1)
-    return tf.tensordot(stacked, tf.constant(np.stack(columns), stacked.dtype), 1)
+    return tf.tensordot(stacked, tf.constant(np.stack(blocks), stacked.dtype), 1)

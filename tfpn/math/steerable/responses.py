@@ -8,7 +8,7 @@ def fields_of(mean, group, count, copies):
     """The fields that the flows make of one input frequency.
 
     Args:
-        mean: of the group's entries, [B, M, K * rows, channels in planar order].
+        mean: of the group's entries, [B, M, 2 K E, channels in planar order].
         group: a `Group`.
         count: K.
         copies: n, to which the input's copies are filled up with 0.
@@ -17,17 +17,19 @@ def fields_of(mean, group, count, copies):
         A dict from output frequencies to [B, M, K, 1 or 2, n], the scalars or the real and
         imaginary parts of z.
     """
-    rows, halves = len(group.rows), 1 if group.inside == 0 else 2
+    halves = 1 if group.inside == 0 else 2
     shape = tf.shape(mean)
     number = mean.shape[-1] // halves
-    mean = tf.reshape(mean, tf.concat([shape[:2], [count, rows, halves, number]], axis=0))
+    sizes = [2, count, len(group.entries), halves, number]
+    mean = tf.reshape(mean, tf.concat([shape[:2], sizes], axis=0))
     if number < copies:
-        mean = tf.pad(mean, [[0, 0]] * 5 + [[0, copies - number]])
+        mean = tf.pad(mean, [[0, 0]] * 6 + [[0, copies - number]])
     # D's parts times the parts of z_beta, each [B, M, K, n].
     products = {}
-    for at, (entry, part) in enumerate(group.rows):
-        for half in range(halves):
-            products[entry, part, half] = mean[:, :, :, at, half]
+    for part, by_entry in enumerate(tf.unstack(mean, axis=2)):
+        for entry, by_half in zip(group.entries, tf.unstack(by_entry, axis=3), strict=True):
+            for half, product in enumerate(tf.unstack(by_half, axis=3)):
+                products[entry, part, half] = product
     found = {}
     for entry in group.entries:
 
@@ -54,7 +56,7 @@ def covariance_features(explained, flows, group, out):
     part of ``H^kk'``.
 
     Args:
-        explained: [..., K * rows, K * rows], what is explained of the entries' covariances.
+        explained: [..., 2 K E, 2 K E], what is explained of the entries' covariances.
         flows: `Flows`.
         group: a `Group`.
         out: the output's frequency alpha.
@@ -62,20 +64,20 @@ def covariance_features(explained, flows, group, out):
     Returns:
         The prior's [F] and what is explained of them, [..., F].
     """
-    rows = group.rows
-    size = flows.count * len(rows)
+    entries = len(group.entries)
+    size = 2 * flows.count * entries
     selectors = []
     for first, second, imaginary in feature_pairs(flows.count, out):
-        selector = np.zeros((size, size))
-        for i, (entry, part) in enumerate(rows):
+        selector = np.zeros((2, flows.count, entries, 2, flows.count, entries))
+        for i, entry in enumerate(group.entries):
             if entry.out != out:
                 continue
-            if not imaginary:
-                selector[first * len(rows) + i, second * len(rows) + i] = entry.power
-            else:  # Im(D conj D') = Im D Re D' - Re D Im D'
-                j = i + (1 if part == 0 else -1)
-                sign = -1.0 if part == 0 else 1.0
-                selector[first * len(rows) + i, second * len(rows) + j] = sign * entry.power
+            for part in (0, 1):
+                if not imaginary:
+                    selector[part, first, i, part, second, i] = entry.power
+                else:  # Im(D conj D') = Im D Re D' - Re D Im D'
+                    sign = 1.0 if part else -1.0
+                    selector[part, first, i, 1 - part, second, i] = sign * entry.power
         selectors.append(selector.reshape(-1))
     matrix = tf.constant(np.stack(selectors, axis=-1), explained.dtype)
     leading = tf.shape(explained)[:-2]
