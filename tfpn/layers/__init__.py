@@ -5,5 +5,19 @@ from tfpn.layers.gp_normalization import GPNormalization
 from tfpn.layers.integral_pooling import IntegralPooling
 from tfpn.layers.pn_conv import PNConv
 from tfpn.layers.prob_relu import ProbReLU
+from tfpn.layers.steerable_conv import SteerablePNConv
+from tfpn.layers.steerable_mix import SteerableMix
+from tfpn.layers.steerable_normalization import SteerableNormalization
+from tfpn.layers.steerable_relu import GatedReLU
 
-__all__ = ["ChannelMix", "GPNormalization", "IntegralPooling", "PNConv", "ProbReLU"]
+__all__ = [
+    "ChannelMix",
+    "GPNormalization",
+    "GatedReLU",
+    "IntegralPooling",
+    "PNConv",
+    "ProbReLU",
+    "SteerableMix",
+    "SteerableNormalization",
+    "SteerablePNConv",
+]

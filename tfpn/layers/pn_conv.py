@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn.distributions.multivariate_normal import multivariate_normal
 from tfpn.layers.base import (
     COHERENT,
     GPPosteriorLayer,
@@ -329,6 +328,9 @@ class PNConv(GPPosteriorLayer):
         Raises:
             ValueError: with uncertainty="none", or for bad shapes.
         """
+        # TensorFlow Probability takes time and memory to load, and training does without.
+        from tfpn.distributions.multivariate_normal import multivariate_normal
+
         if self.uncertainty == "none":
             raise ValueError(
                 f"{type(self).__name__} {self.name!r} carries no uncertainty "

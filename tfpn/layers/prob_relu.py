@@ -2,18 +2,17 @@
 
 import keras
 
-from tfpn.distributions.rectified_normal import RectifiedNormal
 from tfpn.layers.base import GPLayer
 from tfpn.math.joint import observed_covariance, rectified_joint_covariance
 from tfpn.math.missing import observed_entries
-from tfpn.math.rectified import rectified_slope
+from tfpn.math.rectified import rectified_moments, rectified_slope
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
 class ProbReLU(GPLayer):
     """Mean and variance of ``relu(f)`` for Gaussian f, elementwise and exact.
 
-    Eq. rectified_moments_mu of the paper; the moments come from
+    Eq. rectified_moments_mu of the paper (`tfpn.math.rectified_moments`), the moments of
     `tfpn.distributions.RectifiedNormal`. At variance 0 it is the ordinary ReLU; unobserved entries
     stay unobserved. Factors are multiplied by Phi(mean / std), which is exact to first order in the
     correlation; a joint covariance is rectified exactly (`tfpn.math.rectified_covariance`).
@@ -38,8 +37,7 @@ class ProbReLU(GPLayer):
         factors, covariance = self._coherent(observations)
         with self._fusion(training, points):
             values, variance, missing, infinite = observed_entries(values, variance)
-            rectified = RectifiedNormal(loc=values, squared_scale=variance)
-            mean, new_variance = rectified.mean_and_variance()  # both 0 where missing
+            mean, new_variance = rectified_moments(values, variance)  # both 0 where missing
         if factors is not None:
             factors *= rectified_slope(values, variance)
         if covariance is not None:

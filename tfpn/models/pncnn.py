@@ -1,25 +1,21 @@
 """The probabilistic numeric convolutional network."""
 
-import functools
 import warnings
 
 import keras
 import numpy as np
-import scipy.optimize
-import scipy.special
-import scipy.stats
 import tensorflow as tf
 
 from tfpn.contract import check_observations
-from tfpn.distributions.multivariate_normal import multivariate_normal
 from tfpn.layers import ChannelMix, GPNormalization, IntegralPooling, PNConv, ProbReLU
 from tfpn.layers.base import check_choice, check_count, check_positive
 from tfpn.layers.pn_conv import UNCERTAINTY
+from tfpn.models.predictive import Predictive, not_calibrated
 from tfpn.spacing import point_spacing
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class PNCNN(keras.Model):
+class PNCNN(Predictive, keras.Model):
     """Probabilistic numeric CNN: classifier or regressor of irregularly sampled signals.
 
     ``num_blocks`` times [PNConv -> ProbReLU -> ChannelMix -> GPNormalization], integral pooling,
@@ -191,7 +187,7 @@ class PNCNN(keras.Model):
         if num_outputs is not None and pooling != "space":
             # log of the factor of the network's variance, log of the targets' noise variance
             self._calibration = self.add_weight(
-                name="calibration", shape=(2, num_outputs), initializer=_not_calibrated,
+                name="calibration", shape=(2, num_outputs), initializer=not_calibrated,
                 trainable=False,
             )  # fmt: skip
         self._config = {k: v for k, v in config.items() if k not in ("self", "__class__", "policy")}
@@ -276,166 +272,6 @@ class PNCNN(keras.Model):
             unit = np.prod(sides) ** (1.0 / config["spatial_dim"])
         self.get_layer("pooling").set_unit(unit)
 
-    def calibrate(self, x, y, batch_size=32):
-        """Fits a regression model's predictive variances to held-out targets.
-
-        For each output the predictive variance becomes ``factor * variance + noise``, with the
-        network's own variance and the two numbers of largest likelihood on these data. From then on
-        `predict_distribution` is a predictive distribution of targets; saving keeps it.
-
-        Args:
-            x: the observations dict of data that the model was not trained on.
-            y: targets [B, num_outputs], or [B] for one output.
-            batch_size: examples at a time.
-
-        Raises:
-            ValueError: if the model is no regression with a box as its pooling, or if the targets'
-                shape is wrong or they are not finite.
-        """
-        if self._calibration is None:
-            raise ValueError(
-                "calibrate needs a regression model with a finite variance: build it with "
-                "num_classes=None, num_outputs=... and pooling=(low, high)."
-            )
-        targets = np.asarray(y, np.float64)
-        targets = targets[:, None] if targets.ndim == 1 else targets
-        expected = (len(x["points"]), self._config["num_outputs"])
-        if targets.shape != expected or not np.all(np.isfinite(targets)):
-            raise ValueError(
-                f"y must hold finite numbers of shape {expected}, found shape {np.shape(y)}."
-            )
-        self._calibration.assign(_not_calibrated([2, expected[1]], self._calibration.dtype))
-        predicted = self.predict_distribution(x, batch_size=batch_size)
-        residuals = targets - np.asarray(predicted.mean(), np.float64)
-        variances = np.asarray(predicted.variance(), np.float64)
-        fits = [_fit_variance(*pair) for pair in zip(residuals.T, variances.T, strict=True)]
-        self._calibration.assign(np.stack(fits, axis=1))
-
-    def predict_distribution(self, x, batch_size=32):
-        """The outputs as jointly normal variables.
-
-        The covariance is that of the pooled features through the head's linear map. With
-        uncertainty "diagonal" the pooled channels are taken as independent, with "low_rank" and
-        "joint" they are not. It holds what the network does not know of the signal, and no noise of
-        the targets: a regression model predicts targets after `calibrate`.
-
-        Args:
-            x: the observations dict.
-            batch_size: examples at a time.
-
-        Returns:
-            A `tfp.distributions.MultivariateNormalTriL` with batch shape [B] and event shape
-            [num_classes or num_outputs].
-
-        Raises:
-            ValueError: if the model pools over the whole space, where the variance is infinite, or
-                has no head.
-        """
-        if self._config["pooling"] == "space":
-            raise ValueError(
-                "pooling='space' integrates over all of space, so the outputs' variance is "
-                "infinite; build the model with pooling=(low, high), the box of the data."
-            )
-        self._check_head()
-        pooled = self._pooled.predict(x, batch_size=batch_size, verbose=0)
-        head = self.get_layer("head")
-        kernel, bias = (np.asarray(w, np.float64) for w in (head.kernel, head.bias))
-        covariance = np.swapaxes(kernel, -2, -1) @ _pooled_covariance(pooled) @ kernel
-        if self._calibration is not None:
-            factor, noise = np.exp(np.asarray(self._calibration, np.float64))
-            covariance = covariance * np.sqrt(factor[:, None] * factor) + np.diag(noise)
-        dtype = pooled["values"].dtype
-        loc = pooled["values"] @ kernel + bias
-        return multivariate_normal(loc.astype(dtype), covariance.astype(dtype))
-
-    def predict_proba(self, x, batch_size=32, num_points=256):
-        """Class probabilities [B, num_classes]: the softmax averaged over the logits' distribution.
-
-        The average is over `predict_distribution`, by the same ``num_points`` quasi-random points
-        for every example, so that it is deterministic. With pooling="space", whose logits have no
-        finite variance, it is the softmax of the logits themselves.
-
-        Args:
-            x: the observations dict.
-            batch_size: examples at a time.
-            num_points: number of points, best a power of 2.
-
-        Raises:
-            ValueError: if the model is no classifier.
-        """
-        if self._config["num_classes"] is None:
-            raise ValueError("predict_proba needs a classifier: build the model with num_classes.")
-        if self._config["pooling"] == "space":
-            return scipy.special.softmax(self.predict(x, batch_size=batch_size, verbose=0), axis=-1)
-        logits = self.predict_distribution(x, batch_size=batch_size)
-        loc, factor = logits.loc.numpy(), logits.scale_tril.numpy()
-        normal = scipy.stats.qmc.MultivariateNormalQMC(np.zeros(loc.shape[-1]), seed=0)
-        points = normal.random(check_count("num_points", num_points)).astype(loc.dtype)
-        total = np.zeros_like(loc)
-        for point in points:
-            total += scipy.special.softmax(loc + factor @ point, axis=-1)
-        return total / len(points)
-
-    def _check_head(self):
-        if "head" not in [layer.name for layer in self.layers]:
-            raise ValueError("this model has no head: give num_classes or num_outputs.")
-
-    def feature_process(self, x, layer, query):
-        """A convolution's output as a Gaussian process over any query points.
-
-        Args:
-            x: the observations dict.
-            layer: name of the convolution, such as "conv_2".
-            query: points [B, M, d], or [1, M, d] for the same ones in all examples.
-
-        Returns:
-            A `tfp.distributions.MultivariateNormalTriL` with batch shape [B, channels] and event
-            shape [M]: each channel's joint distribution over the query points.
-
-        Raises:
-            ValueError: if there is no such convolution, or if it carries no uncertainty.
-        """
-        if layer not in self._convolution_inputs:
-            raise ValueError(
-                f"layer must be one of {list(self._convolution_inputs)}, found {layer!r}."
-            )
-        convolution = self.get_layer(layer)
-        before = keras.Model(self.inputs_dict, self._convolution_inputs[layer])
-        features = before({key: tf.convert_to_tensor(x[key]) for key in self.inputs_dict})
-        query = tf.convert_to_tensor(query, features["points"].dtype)
-        if query.shape[0] == 1:
-            query = tf.repeat(query, tf.shape(features["points"])[0], axis=0)
-        return convolution.process(features, query)
-
-    @functools.cached_property
-    def _pooled(self):
-        """The network up to the pooling: a dict of means, variances and what goes with them."""
-        return keras.Model(self.inputs_dict, self._pooled_output)
-
-    def feature_maps(self, x, query):
-        """Each block's output as a Gaussian at any points, for figures and inspection.
-
-        Args:
-            x: the observations dict.
-            query: points [B, M, d], or [1, M, d] for the same ones in all examples.
-
-        Returns:
-            A list of ``num_blocks`` observations dicts at the query points, in inference mode.
-        """
-        query = tf.convert_to_tensor(query, self.inputs_dict["points"].dtype)
-        if query.shape[0] == 1:
-            query = tf.repeat(query, len(x["points"]), axis=0)
-        maps = []
-        for block in range(1, self._config["num_blocks"] + 1):
-            names = [f"{part}_{block}" for part in ("relu", "mix")]
-            names += [f"norm_{block}"] if self._config["normalization"] else []
-            convolution = self.get_layer(f"conv_{block}")
-            at_query, x = convolution(x, query), convolution(x)
-            for name in names:
-                at_query, x = self.get_layer(name)(at_query), self.get_layer(name)(x)
-            maps.append(at_query)
-        return maps
-
     @property
     def inputs_dict(self):
         """The symbolic inputs by name, for building sub-models."""
@@ -443,47 +279,6 @@ class PNCNN(keras.Model):
 
     def get_config(self):
         return {**self._config, "trainable": self.trainable}
-
-
-def _not_calibrated(shape, dtype):
-    """The network's variance as it is, and no noise."""
-    return tf.concat(
-        [tf.zeros([1, *shape[1:]], dtype), tf.fill([1, *shape[1:]], tf.constant(-np.inf, dtype))], 0
-    )
-
-
-def _fit_variance(residuals, variances):
-    """Logs of factor and noise of largest likelihood for ``N(0, factor * variance + noise)``."""
-    scale = np.mean(np.square(residuals)) + np.finfo(np.float64).tiny
-    relative = variances / np.mean(variances)
-
-    def negative_log_likelihood(logs):
-        total = np.exp(logs[0]) * relative + np.exp(logs[1])
-        return np.sum(np.log(total) + np.square(residuals) / scale / total)
-
-    # From noise alone and from the network's variance alone: either may be a local optimum.
-    bounds = [(-30.0, 10.0)] * 2
-    best = min(
-        (
-            scipy.optimize.minimize(negative_log_likelihood, start, bounds=bounds)
-            for start in ([-10.0, 0.0], [0.0, -10.0], [-0.7, -0.7])
-        ),
-        key=lambda result: result.fun,
-    )
-    return best.x + np.log(scale) - np.array([np.log(np.mean(variances)), 0.0])
-
-
-def _pooled_covariance(pooled):
-    """Covariance of the pooled channels, [B, c, c] in float64."""
-    pooled = {key: np.asarray(value, np.float64) for key, value in pooled.items()}
-    if "covariance" in pooled:
-        return pooled["covariance"]
-    covariance, independent = 0.0, pooled["variance"]
-    if "factors" in pooled:
-        factors = pooled["factors"]
-        covariance = factors @ np.swapaxes(factors, -2, -1)
-        independent = np.maximum(independent - np.sum(np.square(factors), axis=-1), 0.0)
-    return covariance + independent[..., None] * np.eye(independent.shape[-1])
 
 
 def _first_examples(dataset, count=256):

@@ -1,0 +1,36 @@
+"""What layers on fields that rotations turn share."""
+
+from tfpn.layers.base import COHERENT
+from tfpn.math.steerable.fields import count_channels, read_fields
+
+
+class FieldsMixin:
+    """Checks of field types, for a layer with ``name``."""
+
+    def _input_fields(self, fields, channels):
+        """The input's type: the given one, or scalars; raises if the channels do not fit."""
+        fields = ((0, channels),) if fields is None else fields
+        if count_channels(fields) != channels:
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r} takes the fields {fields}, "
+                f"{count_channels(fields)} channels, found {channels} channels."
+            )
+        return fields
+
+    def _check_coherent_shapes(self, shapes):
+        found = sorted(set(COHERENT) & set(shapes))
+        if found:
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r} takes no {found[0]}: steerable layers carry "
+                "variances only (uncertainty='diagonal' or 'none')."
+            )
+
+
+def fields_config(fields):
+    """A field type as nested lists, which saving can write down; None stays None."""
+    return None if fields is None else [list(pair) for pair in fields]
+
+
+def optional_fields(fields, name):
+    """`read_fields`, where None stays None."""
+    return None if fields is None else read_fields(fields, name)

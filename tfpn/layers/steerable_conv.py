@@ -1,0 +1,315 @@
+"""The convolution that commutes with rotations: coupled PDEs on Gaussian process fields."""
+
+import random
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfpn.layers.base import GPPosteriorLayer, check_choice, check_count, check_positive
+from tfpn.layers.pn_conv import DIFFUSION_PER_SPACING, DRIFT_PER_SPACING, LENGTH_PER_SPACING
+from tfpn.layers.steerable_base import FieldsMixin, fields_config, optional_fields
+from tfpn.math.missing import missing_mask, penalty
+from tfpn.math.steerable.convolution import steerable_convolve
+from tfpn.math.steerable.fields import block_numbers, count_channels, read_fields, width
+from tfpn.math.steerable.generators import CONSTRAINTS, generator_family
+from tfpn.math.steerable.harmonics import Flows, groups
+from tfpn.spacing import point_spacing
+
+UNCERTAINTY = ("diagonal", "none")
+FREQUENCIES = (0, 1, 2)
+
+
+@keras.saving.register_keras_serializable(package="tfpn")
+class SteerablePNConv(FieldsMixin, GPPosteriorLayer):
+    """Rotation-equivariant convolution of Gaussian process fields: ``sum_k W_k exp(M_k) f + bias``.
+
+    The channels are fields on the plane that turn with it (`tfpn.math.steerable.fields`): n copies
+    of a small representation rho of the rotations, observed with noise and conditioned on exactly.
+    Each ``M_k = C_k + sum_i B_ki d_i + sum_ij S_kij d_i d_j`` is a coupled PDE on one copy of rho
+    that commutes with rotations, with learnable coefficients in the exact basis of all of them; its
+    flow acts on the posterior (`tfpn.math.steerable_convolve`). W_k mixes the copies: one number
+    for a pair of scalars, a complex one for others. Rotating points and fields of the input rotates
+    the output to rounding, at every angle.
+
+    The variance that is returned is the mean over a block's components (a block is one copy of one
+    frequency): that is what a rotation leaves as it is. With generators that do not couple the
+    channels this is `PNConv` without drift.
+
+    Args:
+        fields: type of the output, such as ``{0: 16, 1: 16, 2: 16}`` (frequency: copies), a number
+            of scalars, or a representation of `equivariance.SO2`.
+        num_basis: K, the number of generators.
+        in_fields: type of the input; by default all its channels are scalars.
+        frequencies: of rho, on which the flows act; by default 0, 1, 2 and all that input and
+            output have.
+        constraint: "dissipative" generators never amplify, whatever their parameters; "free" ones
+            may, and training them may blow up.
+        spacing: distance between neighbouring points, from which the length scale (equal to it),
+            transport (over one spacing) and diffusion (over half of it) start. `adapt` measures it.
+        signal_std: initial prior standard deviation of the input channels.
+        length_scale: initial prior length scale, if not ``spacing``.
+        observation_noise: initial standard deviation of a learnable measurement noise that is
+            added to the given variances; None for no such noise.
+        noise: "shared" conditions all channels on the mean of their variances (they must be
+            observed or missing together at a point); "channel" keeps each block's own, for
+            channels seen at different points, at the cost of a factorisation for each channel.
+        uncertainty: "diagonal" returns the exact variance, "none" variance 0 at observed points.
+        use_bias: adds a learnable constant to each output scalar (a constant vector would not
+            rotate).
+        seed: of the generators' random initial parameters; None draws one.
+        marginal_likelihood_weight: weight of the mean negative log marginal likelihood in the
+            loss; 0 leaves it out, and its metric ``<name>_nll`` too.
+        marginal_likelihood_trains: "kernel" lets that term reach only the prior's parameters and
+            the learnable noise; "all" lets it reach points, values and variances too.
+
+    Input:
+        The observations dict (points [B, N, 2], values and variance [B, N, c_in]); in ``call`` a
+        second argument ``query`` [B, M, 2] gives the output's points, by default the input's.
+
+    Output:
+        The observations dict at the input's points (padding stays unobserved), or at all query
+        points, with the channels of ``fields``.
+
+    Raises:
+        ValueError: for bad arguments or shapes.
+        tf.errors.InvalidArgumentError: if channels that belong together (those of a block, and with
+            noise="shared" all) are observed in part, or if the result is not finite (neither is
+            checked inside XLA-compiled functions).
+
+    Example: three scalars in, scalars and vectors out.
+
+    >>> import numpy as np, tfpn
+    >>> rng = np.random.default_rng(0)
+    >>> x = tfpn.observations(rng.uniform(size=(2, 30, 2)), rng.normal(size=(2, 30, 3)))
+    >>> out = tfpn.layers.SteerablePNConv({0: 4, 1: 2})(x)
+    >>> out["values"].shape, out["variance"].shape
+    (TensorShape([2, 30, 8]), TensorShape([2, 30, 8]))
+    """
+
+    def __init__(
+        self,
+        fields,
+        num_basis=2,
+        *,
+        in_fields=None,
+        frequencies=None,
+        constraint="dissipative",
+        spacing=0.1,
+        signal_std=1.0,
+        length_scale=None,
+        observation_noise=None,
+        noise="shared",
+        uncertainty="diagonal",
+        use_bias=True,
+        seed=None,
+        marginal_likelihood_weight=0.0,
+        marginal_likelihood_trains="kernel",
+        **kwargs,
+    ):
+        self.spacing = check_positive("spacing", spacing)
+        super().__init__(
+            length_scale=LENGTH_PER_SPACING * self.spacing
+            if length_scale is None
+            else length_scale,
+            signal_std=signal_std,
+            observation_noise=observation_noise,
+            noise=noise,
+            marginal_likelihood_weight=marginal_likelihood_weight,
+            marginal_likelihood_trains=marginal_likelihood_trains,
+            **kwargs,
+        )
+        self.fields = read_fields(fields)
+        self.num_basis = check_count("num_basis", num_basis)
+        self.in_fields = optional_fields(in_fields, "in_fields")
+        needed = {m for m, _ in (*self.fields, *(self.in_fields or ((0, 1),)))}
+        if frequencies is None:
+            frequencies = {*FREQUENCIES, *needed}
+        pairs = read_fields([(m, 1) for m in frequencies], "frequencies")
+        self.frequencies = tuple(m for m, _ in pairs)
+        if not needed <= set(self.frequencies):
+            raise ValueError(
+                f"frequencies must hold all those of fields and in_fields, {sorted(needed)}, found "
+                f"{self.frequencies}."
+            )
+        self.constraint = check_choice("constraint", constraint, CONSTRAINTS)
+        self.uncertainty = check_choice("uncertainty", uncertainty, UNCERTAINTY)
+        self.use_bias = bool(use_bias)
+        self.seed = random.randint(1, 2**31 - 1) if seed is None else int(seed)
+
+    def build(self, observations_shape, query_shape=None):
+        dim, channels = self._built_for = self._check_shapes(observations_shape)
+        if dim != 2:
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r} needs points of the plane [B, N, 2], found "
+                f"{tuple(observations_shape['points'])}."
+            )
+        if query_shape is not None:
+            self._check_query(query_shape, observations_shape["points"])
+        self._input = self._input_fields(self.in_fields, channels)
+        self._blocks = block_numbers(self._input)
+        self._build_prior(self._blocks[-1] + 1)
+        self._family = generator_family(self.frequencies, self.constraint)
+        initial = self._initial_generators(self.spacing)
+        self.generator_weights = {
+            p.name: self.add_weight(
+                name=p.name,
+                shape=(self.num_basis, *p.shape),
+                initializer=keras.initializers.Constant(initial[p.name]),
+            )
+            for p in self._family.parameters
+        }
+        copies = max(n for _, n in self._input)
+        self.kernels = {}
+        for frequency, number in self.fields:
+            shape = (self.num_basis, copies, number)
+            self.kernels[frequency] = self.add_weight(
+                name=f"kernel_{frequency}",
+                shape=shape if frequency == 0 else (2, *shape),
+                initializer=keras.initializers.RandomNormal(
+                    stddev=self._initial_scale(initial, frequency, copies)
+                ),
+            )
+        self.bias = None
+        scalars = dict(self.fields).get(0)
+        if self.use_bias and scalars:
+            self.bias = self.add_weight(name="bias", shape=(scalars,), initializer="zeros")
+
+    def _initial_generators(self, spacing):
+        return self._family.initial(
+            self.seed,
+            count=self.num_basis,
+            transport=DRIFT_PER_SPACING * spacing,
+            spread=DIFFUSION_PER_SPACING * spacing,
+        )
+
+    def _initial_scale(self, initial, frequency, copies):
+        """Standard deviation of W's numbers, from what the flows leave of the prior variance.
+
+        As in `PNConv`: the mean square of W is ``kept^(-2/3)`` over the number of its inputs.
+        """
+        with tf.init_scope():
+            values = {name: tf.constant(value) for name, value in initial.items()}
+            tensors = self._family.tensors(values, tf.float64)
+            flows = Flows(*tensors, self.frequencies, 1.0, self.length_scale, tf.float64)
+            kept = 0.0
+            for group in groups((frequency,), tuple(m for m, _ in self._input)):
+                prior = tf.linalg.diag_part(tf.math.real(flows.prior(group, frequency)))
+                share = dict(self._input)[group.inside] / copies
+                kept += share * float(tf.reduce_mean(prior)) / width(frequency)
+        if kept < 1e-12:
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r}: no flow of rho with the frequencies "
+                f"{self.frequencies} leads from the input's fields {self._input} to the frequency "
+                f"{frequency}."
+            )
+        parts = 1 if frequency == 0 else 2
+        return np.sqrt(kept ** (-2.0 / 3.0) / (parts * self.num_basis * copies))
+
+    def _check_query(self, shape, points_shape):
+        batch, _, dim = points_shape
+        if not tf.TensorShape(shape).is_compatible_with([batch, None, dim]):
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r}: query has shape {tuple(shape)}; "
+                f"expected [B, M, {dim}] for points {tuple(points_shape)}."
+            )
+
+    def adapt(self, data):
+        """Sets length scale, generators, signal and noise level from data, before training.
+
+        As `PNConv.adapt`; the spacing sets how far the generators transport and diffuse.
+
+        Args:
+            data: the observations dict (NumPy or tensors) that this layer will take.
+
+        Raises:
+            ValueError: if no example has two distinct observed points.
+        """
+        data = {key: np.asarray(data[key]) for key in ("points", "values", "variance")}
+        if not self.built:
+            self.build({key: value.shape for key, value in data.items()})
+        self.set_spacing(point_spacing(data["points"], data["variance"]))
+        observed = np.isfinite(data["variance"])
+        level = np.sqrt(np.mean(np.square(data["values"][observed], dtype=np.float64)))
+        if level > 0.0:
+            self.log_signal_std.assign(np.log(level))
+            if self.log_observation_noise is not None:
+                ratio = self.observation_noise / self.signal_std
+                shape = self.log_observation_noise.shape
+                self.log_observation_noise.assign(np.full(shape, np.log(ratio * level)))
+
+    def set_spacing(self, spacing):
+        """Sets length scale and generators to their start values for ``spacing``."""
+        spacing = check_positive("spacing", spacing)
+        self.log_length_scale.assign(np.log(self.length_scale * spacing / self.spacing))
+        for name, value in self._initial_generators(spacing).items():
+            self.generator_weights[name].assign(value)
+
+    def generators(self):
+        """The generators' C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] in float64.
+
+        Index order derivative(s), output, input; r channels, one copy of each of ``frequencies``.
+        """
+        values = {n: tf.convert_to_tensor(w) for n, w in self.generator_weights.items()}
+        return self._family.tensors(values, tf.float64)
+
+    def call(self, observations, query=None, training=False):
+        points, values, variance = self._unpack(observations)
+        if query is None:
+            output_points = points
+            query = tf.where(tf.math.is_finite(points), points, 0.0)
+            infinite = self._padding_penalty(variance)
+        else:
+            self._check_query(query.shape, points.shape)
+            query = output_points = self._cast(query)
+            infinite = tf.zeros_like(query[..., :1])
+        missing = missing_mask(infinite)
+        prior = self._prior()
+        if self.noise == "channel" and self.log_observation_noise is not None:
+            prior["observation_noise"] = tf.gather(prior["observation_noise"], self._blocks)
+        zeroth_order, first_order, second_order = self.generators()
+        with self._fusion(training, points, query):
+            mean, new_variance, nll = steerable_convolve(
+                points,
+                values,
+                variance,
+                query,
+                fields_in=self._input,
+                fields_out=self.fields,
+                frequencies=self.frequencies,
+                weights={m: self._cast(w) for m, w in self.kernels.items()},
+                zeroth_order=zeroth_order,
+                first_order=first_order,
+                second_order=second_order,
+                bias=None if self.bias is None else self._cast(self.bias),
+                with_variance=self.uncertainty == "diagonal",
+                **prior,
+            )
+        if new_variance is None:
+            new_variance = tf.zeros_like(mean)
+        self._add_marginal_likelihood(nll, variance)
+        return self._output(output_points, mean * (1.0 - missing), new_variance, infinite)
+
+    def _padding_penalty(self, variance):
+        """+inf at points without any observed channel, 0 elsewhere, [B, N, 1]."""
+        if self.noise == "shared":  # one channel tells for all
+            return penalty(variance[..., :1])
+        return penalty(tf.reduce_min(variance, axis=-1, keepdims=True))
+
+    def compute_output_spec(self, observations, query=None, training=False):
+        points = observations["points"] if query is None else query
+        return self._spec(points, *points.shape[:2], count_channels(self.fields))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "fields": fields_config(self.fields),
+            "num_basis": self.num_basis,
+            "in_fields": fields_config(self.in_fields),
+            "frequencies": list(self.frequencies),
+            "constraint": self.constraint,
+            "spacing": self.spacing,
+            "uncertainty": self.uncertainty,
+            "use_bias": self.use_bias,
+            "seed": self.seed,
+        }

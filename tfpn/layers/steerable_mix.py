@@ -1,0 +1,103 @@
+"""Mixing of fields, point by point."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfpn.layers.base import GPLayer
+from tfpn.layers.steerable_base import FieldsMixin, fields_config, optional_fields
+from tfpn.math.missing import missing_mask, observed_only, penalty
+from tfpn.math.steerable.fields import (
+    count_channels,
+    join_fields,
+    read_fields,
+    split_fields,
+    spread_blocks,
+)
+from tfpn.math.steerable.mixing import mix_block_variance, mix_fields
+
+
+@keras.saving.register_keras_serializable(package="tfpn")
+class SteerableMix(FieldsMixin, GPLayer):
+    """Linear map of the fields at each point that commutes with rotations.
+
+    Copies of one frequency are mixed by one number a pair for scalars, and by a complex one (a
+    scale and a turn) for others; by Schur's lemma there is no other such map. The variance is that
+    of independent blocks, ``sum_c |w_cp|^2 variance_c``, as in `ChannelMix`. A point with an
+    unobserved channel comes out unobserved in all channels.
+
+    Args:
+        fields: type of the output, as in `SteerablePNConv`; its frequencies must be among the
+            input's.
+        in_fields: type of the input; by default all its channels are scalars.
+        use_bias: adds a learnable constant to each output scalar.
+
+    Input and output:
+        The observations dict; points [B, N, d] pass through.
+
+    Example:
+
+    >>> import numpy as np, tfpn
+    >>> x = tfpn.observations(np.zeros((1, 5, 2)), np.ones((1, 5, 4)), 1.0)
+    >>> mix = tfpn.layers.SteerableMix({0: 3, 1: 2}, in_fields={0: 2, 1: 1})
+    >>> mix(x)["variance"].shape
+    TensorShape([1, 5, 7])
+    """
+
+    def __init__(self, fields, *, in_fields=None, use_bias=True, **kwargs):
+        super().__init__(**kwargs)
+        self.fields = read_fields(fields)
+        self.in_fields = optional_fields(in_fields, "in_fields")
+        self.use_bias = bool(use_bias)
+
+    def build(self, observations_shape):
+        _, channels = self._built_for = self._check_shapes(observations_shape)
+        self._input = self._input_fields(self.in_fields, channels)
+        copies = dict(self._input)
+        self.kernels = {}
+        for m, number in self.fields:
+            if m not in copies:
+                raise ValueError(
+                    f"{type(self).__name__} {self.name!r}: no mixing that commutes with rotations "
+                    f"leads to the frequency {m} from the input's fields {self._input}."
+                )
+            shape = (copies[m], number)
+            # He's, which makes up for the half of the signal that a rectifier takes.
+            scale = np.sqrt((2.0 if m == 0 else 1.0) / copies[m])
+            self.kernels[m] = self.add_weight(
+                name=f"kernel_{m}",
+                shape=shape if m == 0 else (2, *shape),
+                initializer=keras.initializers.RandomNormal(stddev=scale),
+            )
+        self.bias = None
+        scalars = dict(self.fields).get(0)
+        if self.use_bias and scalars:
+            self.bias = self.add_weight(name="bias", shape=(scalars,), initializer="zeros")
+
+    def call(self, observations):
+        points, values, variance = self._unpack(observations)
+        infinite = penalty(tf.reduce_max(variance, axis=-1, keepdims=True))
+        missing = missing_mask(infinite)
+        values, variance = (
+            split_fields(observed_only(t, missing), self._input) for t in (values, variance)
+        )
+        weights = {m: self._cast(w) for m, w in self.kernels.items()}
+        bias = None if self.bias is None else self._cast(self.bias)
+        mixed = join_fields(mix_fields(values, weights, bias), self.fields)
+        blocks = {
+            m: part if m == 0 else 0.5 * tf.add_n(tf.split(part, 2, axis=-1))
+            for m, part in variance.items()
+        }
+        mixed_variance = spread_blocks(mix_block_variance(blocks, weights), self.fields)
+        return self._output(points, mixed * (1.0 - missing), mixed_variance, infinite)
+
+    def compute_output_spec(self, observations):
+        return self._spec_like(observations, count_channels(self.fields))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "fields": fields_config(self.fields),
+            "in_fields": fields_config(self.in_fields),
+            "use_bias": self.use_bias,
+        }

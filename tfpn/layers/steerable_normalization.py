@@ -1,0 +1,100 @@
+"""Normalisation of Gaussian process fields, block by block."""
+
+import keras
+import tensorflow as tf
+
+from tfpn.layers.base import GPLayer, check_number, check_positive
+from tfpn.layers.steerable_base import FieldsMixin, fields_config
+from tfpn.math.channels import channel_sum
+from tfpn.math.missing import observed_entries
+from tfpn.math.steerable.fields import block_numbers, read_fields
+from tfpn.math.steerable.normalization import field_statistics, normalize_fields
+
+
+@keras.saving.register_keras_serializable(package="tfpn")
+class SteerableNormalization(FieldsMixin, GPLayer):
+    """`GPNormalization` that commutes with rotations: one scale a block, a shift of scalars alone.
+
+    ``values' = gamma (values - m) / q + beta`` and ``variance' = (gamma / q)^2 variance``: for
+    scalars as there; for fields of frequency 1 or more m and beta are 0, and q^2 is the mean over
+    the block's components of square plus variance. Batch statistics in training, running averages
+    in inference.
+
+    Args:
+        fields: type of the input, as in `SteerablePNConv`.
+        momentum: of the running averages, which begin as plain means over the first batches.
+        epsilon: added to q^2.
+
+    Input and output:
+        The observations dict; points [B, N, d] pass through, values and variance [B, N, c].
+
+    Example:
+
+    >>> import numpy as np, tfpn
+    >>> values = np.random.default_rng(0).normal(0.0, 3.0, (4, 50, 3))
+    >>> x = tfpn.observations(np.zeros((4, 50, 2)), values)
+    >>> out = tfpn.layers.SteerableNormalization({0: 1, 1: 1})(x, training=True)
+    >>> bool(abs(np.std(out["values"]) - 1) < 0.01)
+    True
+    """
+
+    def __init__(self, fields, *, momentum=0.95, epsilon=1e-5, **kwargs):
+        super().__init__(**kwargs)
+        self.fields = read_fields(fields)
+        self.momentum = check_number("momentum", momentum, low=0.0, high=1.0)
+        self.epsilon = check_positive("epsilon", epsilon)
+
+    def build(self, observations_shape):
+        _, channels = self._built_for = self._check_shapes(observations_shape)
+        self._input_fields(self.fields, channels)
+        blocks, scalars = block_numbers(self.fields)[-1] + 1, dict(self.fields).get(0, 0)
+
+        def weight(name, size, initializer, trainable=True):
+            return self.add_weight(
+                name=name, shape=(size,), initializer=initializer, trainable=trainable
+            )
+
+        self.gamma = weight("gamma", blocks, "ones")
+        self.beta = weight("beta", scalars, "zeros") if scalars else None
+        self.moving_mean = weight("moving_mean", channels, "zeros", trainable=False)
+        self.moving_variance = weight("moving_variance", channels, "ones", trainable=False)
+        self.updates = weight("updates", channels, "zeros", trainable=False)
+
+    def call(self, observations, training=False):
+        points, values, variance = self._unpack(observations)
+        with self._fusion(training, points):
+            values, variance, missing, infinite = observed_entries(values, variance)
+        weight = 1.0 - missing
+        if training:
+            mean, spread = field_statistics(values, variance, weight, self.fields)
+            self._update_averages(mean, spread, channel_sum(weight))
+        else:
+            mean, spread = self._cast(self.moving_mean), self._cast(self.moving_variance)
+        beta = tf.zeros([0], values.dtype) if self.beta is None else self._cast(self.beta)
+        values, variance = normalize_fields(
+            values, variance, weight, mean, spread, self._cast(self.gamma), beta, self.fields,
+            self.epsilon,
+        )  # fmt: skip
+        return self._output(points, values, variance, infinite)
+
+    def _update_averages(self, mean, spread, count):
+        updates, updates_dtype = self._cast(self.updates), self.updates.dtype
+        # The plain mean of the first batches, so that the initial values are forgotten at once.
+        momentum = tf.minimum(updates / (updates + 1.0), self.momentum)
+        for moving, batch in ((self.moving_mean, mean), (self.moving_variance, spread)):
+            old = self._cast(moving)
+            new = momentum * old + (1.0 - momentum) * tf.stop_gradient(batch)
+            # A channel that the batch did not observe keeps its averages.
+            moving.assign(tf.cast(tf.where(count > 0.0, new, old), moving.dtype))
+        self.updates.assign(tf.cast(updates + tf.cast(count > 0.0, updates.dtype), updates_dtype))
+
+    def compute_output_spec(self, observations, training=False):
+        return self._spec_like(observations, observations["values"].shape[-1])
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "fields": fields_config(self.fields),
+            "momentum": self.momentum,
+            "epsilon": self.epsilon,
+        }

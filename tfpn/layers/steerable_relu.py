@@ -1,0 +1,112 @@
+"""The nonlinearity of fields: rectified scalars, and gates on everything else."""
+
+import keras
+import tensorflow as tf
+
+from tfpn.layers.base import GPLayer, check_choice
+from tfpn.layers.steerable_base import FieldsMixin, fields_config
+from tfpn.math.missing import missing_mask, observed_entries, penalty
+from tfpn.math.rectified import rectified_moments
+from tfpn.math.steerable.fields import (
+    count_channels,
+    join_fields,
+    read_fields,
+    split_fields,
+    spread_blocks,
+)
+from tfpn.math.steerable.gates import gate_fields, gate_moments
+
+GATES = ("shared", "own")
+
+
+@keras.saving.register_keras_serializable(package="tfpn")
+class GatedReLU(FieldsMixin, GPLayer):
+    """Mean and variance of ``relu(f)`` for scalars and of ``Phi(g) v`` for other fields, exact.
+
+    The ReLU of a vector's components would not commute with rotations. A field v of frequency 1 or
+    more is multiplied by a number between 0 and 1 instead, the normal distribution function Phi of
+    a Gaussian scalar g: a smooth form of "v where g > 0". Mean and variance are closed forms
+    (`tfpn.math.steerable.gates`), with gate and field taken as independent. The variance is that of
+    the block, the mean over its components.
+
+    Args:
+        fields: type of the input, as in `SteerablePNConv`.
+        gates: "shared" takes the n-th scalar as the gate of the n-th copy of every other frequency,
+            and rectifies it besides. "own" takes the last scalars, one for each copy of a frequency
+            of 1 or more in the order of the fields; they are used up.
+
+    Input and output:
+        The observations dict; points [B, N, d] pass through. The output's fields are
+        ``output_fields``, those of the input without the gates that are used up. A field whose gate
+        is unobserved is unobserved.
+
+    Raises:
+        ValueError: if there are fewer scalars than gates, or channels do not fit.
+
+    Example: a scalar and a vector that it gates; both are known exactly.
+
+    >>> import numpy as np, tfpn
+    >>> x = tfpn.observations(np.zeros((1, 1, 2)), np.array([[[0.0, 3.0, 4.0]]]))
+    >>> out = tfpn.layers.GatedReLU({0: 1, 1: 1})(x)
+    >>> out["values"].numpy().tolist()
+    [[[0.0, 1.5, 2.0]]]
+    """
+
+    def __init__(self, fields, *, gates="shared", **kwargs):
+        super().__init__(**kwargs)
+        self.fields = read_fields(fields)
+        self.gates = check_choice("gates", gates, GATES)
+        scalars = dict(self.fields).get(0, 0)
+        gated = [copies for m, copies in self.fields if m]
+        needed = sum(gated) if self.gates == "own" else max(gated, default=0)
+        if scalars < needed:
+            raise ValueError(
+                f"gates={self.gates!r} needs at least {needed} scalars for the fields "
+                f"{self.fields}, found {scalars}."
+            )
+        self._kept = scalars - (needed if self.gates == "own" else 0)
+        self.output_fields = tuple(
+            (m, self._kept if m == 0 else copies) for m, copies in self.fields if m or self._kept
+        )
+
+    def build(self, observations_shape):
+        self._built_for = self._check_shapes(observations_shape)
+        self._input_fields(self.fields, self._built_for[1])
+
+    def call(self, observations, training=False):
+        points, values, variance = self._unpack(observations)
+        with self._fusion(training, points):
+            values, variance, _, infinite = observed_entries(values, variance)
+        values, variance, infinite = (
+            split_fields(t, self.fields) for t in (values, variance, infinite)
+        )
+        new_values, new_variance, new_infinite, gate = {}, {}, {}, None
+        if 0 in values:
+            gate = (*gate_moments(values[0], variance[0]), infinite[0])
+        if self._kept:
+            scalars = (t[0][..., : self._kept] for t in (values, variance))
+            new_values[0], new_variance[0] = rectified_moments(*scalars)
+            new_infinite[0] = infinite[0][..., : self._kept]
+        start = self._kept
+        for m, copies in self.fields:
+            if m == 0:
+                continue
+            if self.gates == "shared":
+                start = 0
+            mean, spread, closed = (t[..., start : start + copies] for t in gate)
+            start += copies
+            block = 0.5 * tf.add_n(tf.split(variance[m], 2, axis=-1))
+            new_values[m], new_variance[m] = gate_fields(values[m], block, mean, spread)
+            first, second = tf.split(infinite[m], 2, axis=-1)
+            new_infinite[m] = first + second + closed
+        infinite = spread_blocks(new_infinite, self.output_fields)
+        observed = 1.0 - missing_mask(penalty(infinite))
+        new_values = join_fields(new_values, self.output_fields) * observed
+        new_variance = spread_blocks(new_variance, self.output_fields) * observed
+        return self._output(points, new_values, new_variance, infinite)
+
+    def compute_output_spec(self, observations, training=False):
+        return self._spec_like(observations, count_channels(self.output_fields))
+
+    def get_config(self):
+        return {**super().get_config(), "fields": fields_config(self.fields), "gates": self.gates}
