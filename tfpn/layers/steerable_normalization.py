@@ -5,7 +5,6 @@ import tensorflow as tf
 
 from tfpn.layers.base import GPLayer, check_number, check_positive
 from tfpn.layers.steerable_base import FieldsMixin, fields_config
-from tfpn.math.channels import channel_sum
 from tfpn.math.missing import observed_entries
 from tfpn.math.steerable.fields import block_numbers, read_fields
 from tfpn.math.steerable.normalization import field_statistics, normalize_fields
@@ -56,9 +55,9 @@ class SteerableNormalization(FieldsMixin, GPLayer):
 
         self.gamma = weight("gamma", blocks, "ones")
         self.beta = weight("beta", scalars, "zeros") if scalars else None
-        self.moving_mean = weight("moving_mean", channels, "zeros", trainable=False)
-        self.moving_variance = weight("moving_variance", channels, "ones", trainable=False)
-        self.updates = weight("updates", channels, "zeros", trainable=False)
+        self.moving_mean = weight("moving_mean", scalars, "zeros", False) if scalars else None
+        self.moving_variance = weight("moving_variance", blocks, "ones", False)
+        self.updates = weight("updates", blocks, "zeros", False)
 
     def call(self, observations, training=False):
         points, values, variance = self._unpack(observations)
@@ -66,26 +65,33 @@ class SteerableNormalization(FieldsMixin, GPLayer):
             values, variance, missing, infinite = observed_entries(values, variance)
         weight = 1.0 - missing
         if training:
-            mean, spread = field_statistics(values, variance, weight, self.fields)
-            self._update_averages(mean, spread, channel_sum(weight))
+            mean, spread, count = field_statistics(values, variance, weight, self.fields)
+            self._update_averages(mean, spread, count)
         else:
-            mean, spread = self._cast(self.moving_mean), self._cast(self.moving_variance)
-        beta = tf.zeros([0], values.dtype) if self.beta is None else self._cast(self.beta)
+            mean, spread = self._scalars(self.moving_mean), self._cast(self.moving_variance)
+        beta = self._scalars(self.beta)
         values, variance = normalize_fields(
             values, variance, weight, mean, spread, self._cast(self.gamma), beta, self.fields,
             self.epsilon,
         )  # fmt: skip
         return self._output(points, values, variance, infinite)
 
+    def _scalars(self, weight):
+        """A weight for scalars, which is None if there are none."""
+        return tf.zeros([0], self.algebra_dtype) if weight is None else self._cast(weight)
+
     def _update_averages(self, mean, spread, count):
         updates, updates_dtype = self._cast(self.updates), self.updates.dtype
         # The plain mean of the first batches, so that the initial values are forgotten at once.
         momentum = tf.minimum(updates / (updates + 1.0), self.momentum)
         for moving, batch in ((self.moving_mean, mean), (self.moving_variance, spread)):
-            old = self._cast(moving)
-            new = momentum * old + (1.0 - momentum) * tf.stop_gradient(batch)
-            # A channel that the batch did not observe keeps its averages.
-            moving.assign(tf.cast(tf.where(count > 0.0, new, old), moving.dtype))
+            if moving is None:
+                continue
+            old, size = self._cast(moving), moving.shape[0]  # scalars come first
+            weight = momentum[:size]
+            new = weight * old + (1.0 - weight) * tf.stop_gradient(batch)
+            # A block that the batch did not observe keeps its averages.
+            moving.assign(tf.cast(tf.where(count[:size] > 0.0, new, old), moving.dtype))
         self.updates.assign(tf.cast(updates + tf.cast(count > 0.0, updates.dtype), updates_dtype))
 
     def compute_output_spec(self, observations, training=False):

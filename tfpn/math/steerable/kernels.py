@@ -142,7 +142,7 @@ def steerable_kernel(
     ...     np.array([0.0, 0.2]), np.zeros(2), frequencies=(0, 1), signal_std=1.0,
     ...     length_scale=0.3, first_order=b, second_order=np.zeros((2, 2, 3, 3)))
     >>> k.numpy().round(3)[:, 0] + 0.0  # the vector points along the second axis
-    array([ 0.771,  0.   , -0.16 ])
+    array([ 0.733,  0.   , -0.167])
     """
     x1 = floating(x1, "x1")
     x2 = tf.convert_to_tensor(x2, x1.dtype)

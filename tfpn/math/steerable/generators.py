@@ -1,0 +1,95 @@
+"""Generators from free parameters, in the exact bases of the package `equivariance`."""
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+CONSTRAINTS = ("dissipative", "free")
+
+
+class GeneratorFamily:
+    """The equivariant generators of one copy of each of some frequencies of SO(2).
+
+    Args:
+        frequencies: increasing, such as (0, 1, 2).
+        constraint: "dissipative", whose exponentials never amplify, or "free", all equivariant
+            ones (see `equivariance.GeneratorSolution.parameterization`).
+
+    Attributes:
+        parameters: for each array of free parameters an object with ``name``, ``shape``, ``scale``
+            and ``center`` (of the initial values, for lengths of 1) and ``length_power``.
+
+    Example:
+
+    >>> from tfpn.math.steerable.generators import generator_family
+    >>> family = generator_family((0, 1), "dissipative")
+    >>> [(p.name, p.shape) for p in family.parameters]
+    [('antisymmetric', (1,)), ('symmetric', (2,)), ('factors', (1, 8))]
+    >>> c, b, s = family.tensors(family.initial(0, count=4, transport=0.1, spread=0.05), "float64")
+    >>> c.shape, b.shape, s.shape
+    (TensorShape([4, 3, 3]), TensorShape([4, 2, 3, 3]), TensorShape([4, 2, 2, 3, 3]))
+    """
+
+    def __init__(self, frequencies, constraint):
+        # It needs no TensorFlow, but half a second of sympy.
+        from equivariance import SO2, solve_generators
+
+        rho = sum(SO2.irrep(m) for m in frequencies)
+        found = solve_generators(rho).parameterization(constraint)
+        self.parameters = found.parameters
+        self.size = rho.dim
+        self._bases = {
+            p.name: found.bases[p.name].assemble(np.eye(p.shape[-1])) for p in self.parameters
+        }
+
+    def initial(self, seed, *, count, transport, spread):
+        """Random initial parameters of several generators.
+
+        Args:
+            seed: a whole number.
+            count: K, the number of generators.
+            transport, spread: lengths over which channels are carried and diffused.
+
+        Returns:
+            A dict from names to float64 arrays [K, *shape].
+        """
+        rng, found = np.random.default_rng(seed), {}
+        for p in self.parameters:
+            length = spread if p.name in ("factors", "second_order") else transport
+            drawn = p.center + p.scale * rng.normal(size=(count, *p.shape))
+            found[p.name] = drawn * length**p.length_power
+        return found
+
+    def tensors(self, values, dtype):
+        """C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] of the parameters.
+
+        Args:
+            values: a dict from names to tensors [K, *shape].
+            dtype: of the results.
+        """
+        count = next(iter(values.values())).shape[0]
+        found = {
+            name: tf.tensordot(tf.cast(value, dtype), tf.constant(self._bases[name], dtype), 1)
+            for name, value in values.items()
+        }
+        shapes = [[count, *[2] * order, self.size, self.size] for order in range(3)]
+        if "factors" in found:  # S_ab = sum_j (Q_ja^T Q_jb + Q_jb^T Q_ja) / 4
+            q = found["factors"]  # [K, j, 2, out, in]
+            products = tf.einsum("kjaoc,kjbod->kabcd", q, q)
+            found["second_order"] = 0.25 * (products + tf.transpose(products, [0, 2, 1, 3, 4]))
+        names = (
+            ("antisymmetric", "zeroth_order"), ("symmetric", "first_order"), ("second_order",)
+        )  # fmt: skip
+        return tuple(
+            next((found[name] for name in some if name in found), tf.zeros(shape, dtype))
+            for some, shape in zip(names, shapes, strict=True)
+        )
+
+
+@functools.lru_cache(maxsize=64)
+def generator_family(frequencies, constraint):
+    """The `GeneratorFamily`, made once for each tuple of frequencies and constraint."""
+    if constraint not in CONSTRAINTS:
+        raise ValueError(f"constraint must be one of {CONSTRAINTS}, found {constraint!r}.")
+    return GeneratorFamily(frequencies, constraint)

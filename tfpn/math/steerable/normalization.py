@@ -1,0 +1,77 @@
+"""Normalisation of fields: one scale for each block, and a shift for scalars alone."""
+
+import tensorflow as tf
+
+from tfpn.math.channels import channel_sum
+from tfpn.math.steerable.fields import join_fields, split_fields, spread_blocks
+
+
+def field_statistics(values, variance, weight, fields):
+    """Means of scalars and spreads of blocks over the observed entries of a batch.
+
+    Args:
+        values, variance: [B, N, c], 0 where the weight is 0.
+        weight: [B, N, c], 1 where observed and 0 elsewhere, equal in a block.
+        fields: the field type.
+
+    Returns:
+        Three tensors: m, the means [scalars]; q^2 [blocks], the mean over a block's channels of
+        ``(value - m)^2 + variance``, with m = 0 for what is no scalar; and the number of entries
+        [blocks].
+    """
+    count = channel_sum(weight)
+    total = tf.maximum(count, 1.0)
+    mean = split_fields(channel_sum(values) / total, fields).get(0, tf.zeros([0], values.dtype))
+    square = tf.square(values - _for_scalars(mean, fields) * weight) + variance
+    return mean, _by_block(channel_sum(square) / total, fields), _by_block(count, fields)
+
+
+def _by_block(numbers, fields):
+    """The mean over the channels of each block, [c] -> [blocks]."""
+    parts = split_fields(numbers, fields)
+    return tf.concat(
+        [parts[m] if m == 0 else 0.5 * tf.add_n(tf.split(parts[m], 2)) for m, _ in fields],
+        axis=0,
+    )
+
+
+def _for_scalars(numbers, fields):
+    """[scalars] -> [c], 0 for other channels."""
+    parts = {m: tf.zeros([2 * copies], numbers.dtype) for m, copies in fields}
+    return join_fields({**parts, 0: numbers}, fields)
+
+
+def normalize_fields(values, variance, weight, mean, spread, gamma, beta, fields, epsilon):
+    """``gamma (values - m) / q + beta``, with a scale for each block.
+
+    Args:
+        values, variance, weight: as in `field_statistics`.
+        mean: m [scalars].
+        spread: q^2 [blocks].
+        gamma: [blocks].
+        beta: [scalars].
+        fields: the field type.
+        epsilon: added to q^2.
+
+    Returns:
+        Values and variance [B, N, c], 0 where the weight is 0.
+
+    Example: a vector keeps its direction.
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from tfpn.math.steerable.normalization import field_statistics, normalize_fields
+    >>> fields, v = ((1, 1),), tf.constant([[[3.0, 4.0]]])
+    >>> weight, zero = tf.ones_like(v), tf.zeros_like(v)
+    >>> mean, spread, _ = field_statistics(v, zero, weight, fields)
+    >>> one, none = tf.ones(1), tf.ones(0)
+    >>> v, _ = normalize_fields(v, zero, weight, mean, spread, one, none, fields, 0.0)
+    >>> bool(np.allclose(v, np.array([[[3.0, 4.0]]]) / np.sqrt(12.5)))
+    True
+    """
+    scale = gamma * tf.math.rsqrt(spread + epsilon)
+    by_frequency = tf.split(scale, [copies for _, copies in fields])
+    parts = {m: part for (m, _), part in zip(fields, by_frequency, strict=True)}
+    scale = spread_blocks(parts, fields)
+    shift = _for_scalars(beta, fields) - _for_scalars(mean, fields) * scale
+    return values * scale + shift * weight, variance * tf.square(scale)
