@@ -21,7 +21,7 @@ MODES = ("none", "diagonal", "low_rank")
 # Recipe, what is changed in it, modes, seeds.
 DIGITS = ("model.pooling=[0.0, 1.0]", "model.channels=16")
 EXPERIMENTS = {
-    "digits": ("digits", (*DIGITS, "data.views=16"), MODES, (0, 1, 2)),
+    "digits": ("digits", (*DIGITS, "data.views=8"), MODES, (0, 1, 2)),
     "small": (
         "digits",
         (

@@ -121,6 +121,8 @@ def test_configuration_holds_every_argument():
         "rank": 3,
         "variance_estimator": "stochastic",
         "num_probes": 5,
+        "probes": "gaussian",
+        "seed": 3,
         "normalization": False,
         "spacing": 0.3,
         "input_noise": "channel",

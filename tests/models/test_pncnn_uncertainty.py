@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import scipy.special
+import tensorflow as tf
 
 import tfpn
 
@@ -215,3 +216,26 @@ def test_calibrate_errors():
         _model("diagonal").calibrate(x, y)
     with pytest.raises(ValueError, match=r"shape \(6, 2\), found shape \(6,\)"):
         _regression().calibrate(x, y)
+
+
+# Rounding, and in "low_rank" the eigenvectors of a subspace that the iteration has nearly found.
+@pytest.mark.parametrize("dtype,tolerance", [("float64", 1e-8), ("float32", 2e-4)])
+@pytest.mark.parametrize("uncertainty", ["low_rank", "joint"])
+def test_eager_graph_and_xla_agree(uncertainty, dtype, tolerance):
+    x, _ = _data()
+    model = _model(uncertainty, dtype=dtype, spacing=0.3)
+    x = {key: tf.constant(np.nan_to_num(value, posinf=np.inf), dtype) for key, value in x.items()}
+
+    def moments(network):
+        pooled = {key: np.asarray(value) for key, value in network(x).items()}
+        if "factors" in pooled:  # known up to a rotation
+            factors = pooled.pop("factors")
+            pooled["covariance"] = factors @ np.swapaxes(factors, 1, 2)
+        return pooled
+
+    network = keras.Model(model.inputs_dict, model._pooled_output)
+    eager = moments(network)
+    assert set(eager) == {"values", "variance", "covariance"}
+    for compiled in (tf.function(network), tf.function(network, jit_compile=True)):
+        for key, found in moments(compiled).items():
+            np.testing.assert_allclose(found, eager[key], tolerance, tolerance, err_msg=key)

@@ -240,9 +240,11 @@ def _ridge(gram, prior_trace):
 def _waves(query, query_weight, length_scale, operators, count):
     """Start of the subspace iteration, [B, M K, count]: cosines of fixed random frequencies."""
     dim = query.shape[-1]
-    frequency = tf.random.stateless_normal([dim, count], seed=[3, 1], dtype=query.dtype)
+    # One generator, so that XLA and other devices start from the same numbers.
+    options = {"dtype": query.dtype, "alg": "philox"}
+    frequency = tf.random.stateless_normal([dim, count], seed=[3, 1], **options)
     phase = tf.random.stateless_uniform(
-        [operators, count], seed=[3, 2], maxval=2.0 * math.pi, dtype=query.dtype
+        [operators, count], seed=[3, 2], maxval=2.0 * math.pi, **options
     )
     total = tf.reduce_sum(query_weight, axis=1, keepdims=True)
     centre = tf.math.divide_no_nan(

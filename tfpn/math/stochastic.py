@@ -37,8 +37,8 @@ def probe_vectors(probes, shape, seed, dtype):
         dtype: float type.
     """
     if probes == "gaussian":
-        return tf.random.stateless_normal(shape, seed, dtype=dtype)
-    coins = tf.random.stateless_uniform(shape, seed, maxval=2, dtype=tf.int32)
+        return tf.random.stateless_normal(shape, seed, dtype=dtype, alg="philox")
+    coins = tf.random.stateless_uniform(shape, seed, maxval=2, dtype=tf.int32, alg="philox")
     return tf.cast(2 * coins - 1, dtype)
 
 

@@ -42,6 +42,7 @@ class PNCNN(Predictive, keras.Model):
             finds its variance: "exact", or "stochastic" as in the paper's PhysioNet experiment, by
             ``num_probes`` random probes (see `PNConv`). The other blocks are always exact.
         num_probes: number of probes of "stochastic".
+        probes, seed: kind of probes and their seed, as in `PNConv`.
         normalization: puts `GPNormalization` after each block (the paper has none).
         spacing: typical distance between neighbouring points, in units of the points, until
             `adapt` measures it.
@@ -101,6 +102,8 @@ class PNCNN(Predictive, keras.Model):
         rank=8,
         variance_estimator="exact",
         num_probes=20,
+        probes="rademacher",
+        seed=None,
         normalization=True,
         spacing=0.1,
         input_noise="shared",
@@ -154,6 +157,8 @@ class PNCNN(Predictive, keras.Model):
                 rank=rank,
                 variance_estimator=variance_estimator if first else "exact",
                 num_probes=num_probes,
+                probes=probes,
+                seed=seed,
                 dtype=dtype,
                 name=f"conv_{block}",
                 **likelihood,
