@@ -25,8 +25,9 @@ EXPERIMENTS = {
     "small": (
         "digits",
         (
-            *("model.pooling=[0.0, 1.0]", "model.channels=4", "model.num_blocks=2"),
-            *("data.keep=20", "data.views=4", "training.epochs=4"),
+            *("model.pooling=[0.0, 1.0]", "model.channels=6", "model.num_blocks=2"),
+            *("data.keep=20", "data.views=4"),
+            *("training.epochs=4", "training.learning_rate=0.02"),
         ),
         (*MODES, "joint"),
         (0, 1, 2),
