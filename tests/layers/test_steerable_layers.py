@@ -358,6 +358,8 @@ def test_bad_inputs():
             layer(x)
     with pytest.raises(ValueError, match="frequency 1"):
         layers.SteerableMix({0: 1, 1: 1}, dtype="float64")(x)
+    with pytest.raises(ValueError, match="leads from"):
+        layers.SteerablePNConv({3: 1}, frequencies=(0, 3), dtype="float64")(x)
     line = {**x, "points": x["points"][..., :1]}
     with pytest.raises(ValueError, match="plane"):
         make("conv_scalars_in")(line)

@@ -18,6 +18,7 @@ from tfpn.math.rectified import rectified_moments
 from tfpn.math.rectified_covariance import bivariate_normal_cdf, rectified_covariance
 from tfpn.math.rectified_products import rectified_product_moment
 from tfpn.math.rectified_raw_moments import rectified_raw_moments
+from tfpn.math.steerable import steerable_convolve, steerable_kernel
 
 __all__ = [
     "bivariate_normal_cdf",
@@ -41,5 +42,7 @@ __all__ = [
     "rectified_product_moment",
     "rectified_raw_moments",
     "solve",
+    "steerable_convolve",
+    "steerable_kernel",
     "whiten",
 ]
