@@ -33,8 +33,10 @@ class SteerablePNConv(FieldsMixin, GPPosteriorLayer):
     the output to rounding, at every angle.
 
     The variance that is returned is the mean over a block's components (a block is one copy of one
-    frequency): that is what a rotation leaves as it is. With generators that do not couple the
-    channels this is `PNConv` without drift.
+    frequency): that is what a rotation leaves as it is. Flows are resolved to 1e-6 (float32) or
+    1e-12 (float64) as far as they reach within some 12 or 18 length scales, and less sharply beyond
+    (`tfpn.math.steerable_kernel`); they commute with rotations all the same. With generators that
+    do not couple the channels this is `PNConv` without drift.
 
     Args:
         fields: type of the output, such as ``{0: 16, 1: 16, 2: 16}`` (frequency: copies), a number
