@@ -7,16 +7,27 @@ there is none), each a `Part` with `.x`, the observations dict of NumPy arrays t
     digits             scikit-learn's 8 x 8 digits at random subsets of their pixels; no download
     superpixel_mnist   SLIC-75: MNIST as at most 75 superpixels an image, built here and cached
     mnist_grid         MNIST on a lattice of a chosen resolution
+    physionet2012      12,000 stays in intensive care, 37 series each at times of their own
     from_pyg           data sets of PyTorch Geometric, such as its MNISTSuperpixels
 
-Points lie in the unit square with (column, row) in this order. What a data set needs besides NumPy
-comes with ``pip install 'tfpn[datasets]'`` and is imported when the function is called.
+Points of images lie in the unit square with (column, row) in this order, times in the unit
+interval. What a data set needs besides NumPy comes with ``pip install 'tfpn[datasets]'`` and is
+imported when the function is called.
 """
 
 from tfpn.datasets._digits import digits
 from tfpn.datasets._mnist import mnist_grid
+from tfpn.datasets._physionet import physionet2012
 from tfpn.datasets._pyg import from_pyg
 from tfpn.datasets._superpixels import superpixel_mnist
 from tfpn.datasets.base import Dataset, Part
 
-__all__ = ["Dataset", "Part", "digits", "from_pyg", "mnist_grid", "superpixel_mnist"]
+__all__ = [
+    "Dataset",
+    "Part",
+    "digits",
+    "from_pyg",
+    "mnist_grid",
+    "physionet2012",
+    "superpixel_mnist",
+]
