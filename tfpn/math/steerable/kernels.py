@@ -1,5 +1,6 @@
 """The RBF kernel under SO(2)-equivariant flows, for all pairs of points."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -37,44 +38,77 @@ def cross_kernels(query, points, flows, all_groups):
     directions = {0: (one, zero)}
     for order, (cosine, sine) in harmonics.items():
         directions[order], directions[-order] = (cosine, sine), (cosine, -sine)
-    found = []
-    for group in all_groups:
-        profiles = tf.matmul(flows.coefficients(group), radial[group.parity])
+    found = {}
+    for parity, wave in radial.items():
+        same = [group for group in all_groups if group.parity == parity]
+        # One product for all of them: the waves are read once.
+        profiles = tf.matmul(tf.concat([flows.coefficients(g) for g in same], axis=0), wave)
         turns = [
             tf.stack([directions[entry.order][part] for entry in group.entries], axis=2)
+            for group in same
             for part in (0, 1)
         ]
-        found.append(_turned(profiles, *turns))
-    return found
+        found.update(zip(same, _turned(profiles, turns, flows.count), strict=True))
+    return [found[group] for group in all_groups]
 
 
-def _turned(profiles, cosine, sine):
-    """The product of complex numbers ``(cosine + i sine) profiles``; a turn serves all K flows.
+def _turned(profiles, turns, flows):
+    """Products of complex numbers ``(cosine + i sine) profiles``; a turn serves all K flows.
 
     Args:
-        profiles: [B, M, 2 K E, N] in the order part, flow, entry.
-        cosine, sine: [B, M, E, N].
+        profiles: of some groups together, [B, M, sum of 2 K E, N], each in the order part, flow,
+            entry.
+        turns: for each group its cosine and its sine [B, M, E, N].
+        flows: K.
 
     Returns:
-        As ``profiles``.
+        For each group [B, M, 2 K E, N].
     """
+    forward, backward = _turns(tuple(2 * flows * turn.shape[2] for turn in turns[::2]))
 
     @tf.custom_gradient
-    def apply(profiles, cosine, sine):
+    def apply(profiles, *turns):
         active = is_active()
 
-        def gradient(upstream):
+        def gradient(*upstream):
             with fusion(active):
-                d_profiles = _turn(upstream, cosine, -sine)
+                (d_profiles,) = backward(*upstream, *turns)
             # Not computed where nothing asks for the points' gradients.
-            (p, q), (u, v) = (_by_part(t, cosine) for t in (profiles, upstream))
-            d_cosine = tf.reduce_sum(u * p + v * q, axis=2)
-            d_sine = tf.reduce_sum(v * p - u * q, axis=2)
-            return d_profiles, d_cosine, d_sine
+            parts = tf.split(profiles, [u.shape[2] for u in upstream], axis=2)
+            d_turns = []
+            for part, u, cosine in zip(parts, upstream, turns[::2], strict=True):
+                (p, q), (u, v) = (_by_part(t, cosine) for t in (part, u))
+                d_turns.append(tf.reduce_sum(u * p + v * q, axis=2))
+                d_turns.append(tf.reduce_sum(v * p - u * q, axis=2))
+            return d_profiles, *d_turns
 
-        return _turn(profiles, cosine, sine), gradient
+        return forward(profiles, *turns), gradient
 
-    return apply(profiles, cosine, sine)
+    return apply(profiles, *turns)
+
+
+@functools.cache
+def _turns(sizes):
+    """Functions that turn the profiles of groups of these sizes, and turn gradients back."""
+
+    @fused
+    def forward(profiles, *turns):
+        parts = tf.split(profiles, sizes, axis=2)
+        return tuple(
+            _turn(part, cosine, sine)
+            for part, cosine, sine in zip(parts, turns[::2], turns[1::2], strict=True)
+        )
+
+    @fused
+    def backward(*tensors):
+        upstream, turns = tensors[: len(sizes)], tensors[len(sizes) :]
+        parts = [
+            _turn(part, cosine, -sine)
+            for part, cosine, sine in zip(upstream, turns[::2], turns[1::2], strict=True)
+        ]
+        return (tf.concat(parts, axis=2),)
+
+    return forward, backward
 
 
 def _by_part(tensor, turn):
@@ -85,7 +119,6 @@ def _by_part(tensor, turn):
     return split[:, :, 0], split[:, :, 1]
 
 
-@fused
 def _turn(profiles, cosine, sine):
     real, imaginary = _by_part(profiles, cosine)
     cosine, sine = cosine[:, :, None], sine[:, :, None]
