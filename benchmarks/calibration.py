@@ -321,27 +321,14 @@ def _drawn(convolution, x, count):
 
 def _joint_with_nugget(convolution, x, nugget):
     """The joint convolution of values that are a GP plus independent errors of known variance."""
-    import tensorflow as tf
+    from tfpn.math.joint import convolve_joint, marginal_variance
 
-    from tfpn.math.conditioning import prepare
-    from tfpn.math.convolution import _mix, _operators
-    from tfpn.math.joint import congruence, functional_covariance, marginal_variance, values_map
-
-    parameters = convolution._parameters()
-    prior = {key: parameters[key] for key in ("signal_std", "length_scale", "noise")}
-    flow = {key: parameters[key] for key in ("drift", "diffusion")}
-    points = tf.constant(x["points"])
-    exact = tf.zeros_like(x["values"])
-    gp = prepare(points, x["values"], exact, observation_noise=nugget, **prior)
-    weights, operators = _operators(gp, points, parameters["weights"], **flow)
-    cross = operators.cross()
-    function = functional_covariance(gp, cross, points, **flow)
-    gram = tf.einsum("iba,jbc->iajc", weights, weights)
-    covariance = tf.einsum("bminj,iajc->bmanc", function, gram)
-    covariance += congruence(values_map(gp, cross, weights), x["covariance"])
-    mean = _mix(gp.posterior_mean(cross), weights, parameters["bias"])
+    parameters = {**convolution._parameters(), "observation_noise": nugget}
+    parameters.pop("noise")  # shared
+    given = (x["points"], x["values"], x["variance"], x["covariance"], x["points"])
+    mean, covariance, _ = convolve_joint(*given, **parameters)
     variance = marginal_variance(covariance)
-    return {"points": points, "values": mean, "variance": variance, "covariance": covariance}
+    return {"points": x["points"], "values": mean, "variance": variance, "covariance": covariance}
 
 
 def sampled_prediction(rng, network, functions, x, noise, step, count):

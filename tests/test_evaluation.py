@@ -119,8 +119,8 @@ def test_scores_of_simulated_predictors(overconfidence):
 @pytest.mark.parametrize("scale", [0.5, 1.0, 2.0])
 def test_gaussian_predictions_of_known_scale(scale):
     rng = np.random.default_rng(0)
-    deviations = rng.uniform(0.1, 10.0, size=(100, 1))
-    residuals = scale * deviations * rng.normal(size=(100, 200))
+    deviations = np.repeat(rng.uniform(0.1, 10.0, size=(100, 1)), 200, axis=1)
+    residuals = scale * deviations * rng.normal(size=deviations.shape)
     found = evaluation.gaussian_metrics(residuals, deviations)
     count = found["residuals"]
     assert count == 20000
@@ -179,8 +179,9 @@ def test_unusable_bins_are_named(bins):
         (
             [1.0, 2.0],
             [1.0, 2.0, 3.0],
-            r"shape \(3,\), which does not fit that of residuals, \(2,\)",
+            r"standard_deviations has shape \(3,\) and residuals \(2,\)",
         ),
+        (np.zeros((2, 2)), np.ones((2, 1)), r"write targets\[:, None\]"),
         ([1.0, np.nan], 1.0, "residuals must be finite, found nan and 0 more"),
         ([1.0, 2.0], [1.0, 0.0], "standard_deviations must be finite and positive, found 0.0"),
         ([1.0, 2.0, 3.0], [1.0, np.inf, np.inf], "found inf and 1 more such of 3"),

@@ -238,7 +238,7 @@ def standardized(residuals, standard_deviations):
         residuals, standard_deviations: as in `gaussian_metrics`.
 
     Raises:
-        ValueError: if there is no residual, if the shapes do not broadcast, if a number is not
+        ValueError: if there is no residual, if the shapes differ, if a number is not
             finite, or if a standard deviation is not positive.
 
     Example:
@@ -248,13 +248,13 @@ def standardized(residuals, standard_deviations):
     """
     residuals = np.asarray(residuals, np.float64)
     deviations = np.asarray(standard_deviations, np.float64)
-    try:
-        deviations = np.broadcast_to(deviations, residuals.shape)
-    except ValueError as error:
+    if deviations.shape not in ((), residuals.shape):
         raise ValueError(
-            f"standard_deviations has shape {deviations.shape}, which does not fit that of "
-            f"residuals, {residuals.shape}."
-        ) from error
+            f"standard_deviations has shape {deviations.shape} and residuals {residuals.shape}; "
+            "give both the same shape, or one standard deviation for all. Targets [B] minus a mean "
+            "[B, 1] would be [B, B]: write targets[:, None]."
+        )
+    deviations = np.broadcast_to(deviations, residuals.shape)
     if not residuals.size:
         raise ValueError(f"residuals has shape {residuals.shape}; give at least one.")
     for name, wrong in (

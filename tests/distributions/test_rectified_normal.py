@@ -376,3 +376,14 @@ def test_inside_a_compiled_function():
     compiled = tf.function(function, jit_compile=True)(loc, scale)
     for found, expected in zip(compiled, function(loc, scale), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("argument", ["scale", "squared_scale"])
+def test_standard_deviation_has_a_gradient_where_the_scale_is_0(argument):
+    loc, spread = tf.constant([-1.0, 1.0, 0.5]), tf.constant([0.0, 0.0, 2.0])
+    with tf.GradientTape() as tape:
+        tape.watch([loc, spread])
+        stddev = tfpn.distributions.RectifiedNormal(loc, **{argument: spread}).stddev()
+    gradients = tape.gradient(stddev, [loc, spread])
+    assert np.isfinite(gradients).all()
+    np.testing.assert_array_equal(np.asarray(gradients)[:, :2], 0.0)

@@ -111,6 +111,29 @@ def test_factors_of_a_dense_exact_series_stay_finite(dtype, tolerance, rank):
     assert excess.max() < tolerance
 
 
+@pytest.mark.parametrize("observation_noise", [0.0, 0.3])
+def test_factors_without_remainder_are_a_joint_covariance(observation_noise):
+    (points, values, _), parameters = _problem(3)
+    parameters["observation_noise"] = observation_noise
+    factors = 0.2 * np.random.default_rng(1).normal(size=(4, *values.shape))
+    variance = np.sum(np.square(factors), axis=0)
+    covariance = np.einsum("rbna,rbmc->bnamc", factors, factors)
+    mean, expected, _ = convolve_joint(points, values, variance, covariance, points, **parameters)
+    found, found_variance, _, _ = convolve_low_rank(
+        points, values, variance, factors, points, **parameters
+    )
+    np.testing.assert_allclose(found, mean, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(found_variance, marginal_variance(expected), rtol=1e-8, atol=1e-9)
+    pooled = {key: parameters[key] for key in ("signal_std", "length_scale", "observation_noise")}
+    pooled["box"] = (0.0, 1.0)
+    mean, expected, _ = integrate_joint(points, values, variance, covariance, **pooled)
+    found, found_variance, _, _ = integrate_low_rank(points, values, variance, factors, **pooled)
+    np.testing.assert_allclose(found, mean, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(
+        found_variance, np.diagonal(expected, axis1=1, axis2=2), rtol=1e-8, atol=1e-9
+    )
+
+
 def test_leading_factors_are_the_best_ones():
     """Against the eigenvectors of a full decomposition of the functionals' covariance."""
     (points, values, variance), parameters = _problem(1)

@@ -1,6 +1,7 @@
 """PNCNN: training in every way Keras offers, its methods, its errors."""
 
 import io
+import warnings
 
 import keras
 import numpy as np
@@ -346,6 +347,16 @@ class TestAdapt:
         assert float(np.exp(first.log_observation_noise)) == pytest.approx(0.1 * level, rel=1e-5)
         for layer in (second, model.get_layer("pooling")):
             assert float(np.exp(layer.log_observation_noise)) == pytest.approx(0.1)
+
+    def test_warns_of_channels_of_different_accuracy(self):
+        rng = np.random.default_rng(0)
+        points, values = rng.uniform(size=(2, 9, 2)), rng.normal(size=(2, 9, 2))
+        x = tfpn.observations(points, values, [1e-4, 1.0])
+        with pytest.warns(UserWarning, match="different variances"):
+            small(in_channels=2).adapt(x)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            small(in_channels=2, input_noise="channel").adapt(x)
 
     def test_data_sets(self):
         x = make_batch(examples=6)

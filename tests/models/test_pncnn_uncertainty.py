@@ -239,3 +239,42 @@ def test_eager_graph_and_xla_agree(uncertainty, dtype, tolerance):
     for compiled in (tf.function(network), tf.function(network, jit_compile=True)):
         for key, found in moments(compiled).items():
             np.testing.assert_allclose(found, eager[key], tolerance, tolerance, err_msg=key)
+
+
+@pytest.mark.parametrize("uncertainty", MODES)
+def test_feature_process_at_many_points_in_float32(uncertainty):
+    # Between 20 points 100 query points leave directions in which hardly any variance is left.
+    rng = np.random.default_rng(5)
+    points = rng.uniform(size=(2, 20, 1))
+    x = tfpn.observations(points.astype("f"), np.sin(8 * points).astype("f"), 1e-4)
+    model = _model(uncertainty, spatial_dim=1)
+    model.adapt(x)
+    query = np.linspace(0.0, 1.0, 100, dtype="f").reshape(1, 100, 1)
+    for layer in ("conv_1", "conv_2"):
+        process = model.feature_process(x, layer, query)
+        assert np.isfinite(process.sample(3, seed=0)).all()
+        assert np.isfinite(process.log_prob(process.mean())).all()
+
+
+def test_failed_calibration_keeps_the_former():
+    x, _ = _data()
+    model = _model("diagonal")
+    model = tfpn.models.PNCNN.from_config(
+        {**model.get_config(), "num_classes": None, "num_outputs": 1}
+    )
+    model.adapt(x)
+    model.calibrate(x, np.linspace(-3.0, 3.0, 6))
+    before = model.predict_distribution(x).stddev().numpy()
+    with pytest.raises(Exception, match="negative"):
+        model.calibrate({**x, "variance": -np.ones_like(x["variance"])}, np.zeros(6))
+    np.testing.assert_array_equal(model.predict_distribution(x).stddev(), before)
+    nothing = {key: value[:0] for key, value in x.items()}
+    with pytest.raises(ValueError, match="y holds no example"):
+        model.calibrate(nothing, np.zeros(0))
+
+
+def test_probabilities_need_two_classes():
+    x, _ = _data()
+    model = tfpn.models.PNCNN.from_config({**_model("diagonal").get_config(), "num_classes": 1})
+    with pytest.raises(ValueError, match="at least two classes, found num_classes=1"):
+        model.predict_proba(x)

@@ -4,15 +4,18 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 
-def multivariate_normal(loc, covariance):
+def multivariate_normal(loc, covariance, prior_variance=0.0):
     """`tfp.distributions.MultivariateNormalTriL` from mean and covariance.
 
     The covariance is factorised in float64, with a ridge of 1e-6 (float32) or 1e-13 (float64) of
-    its mean variance, the size of the rounding in it, so that it may be singular.
+    its mean variance and of ``prior_variance``, the size of the rounding in it, so that it may be
+    singular.
 
     Args:
         loc: [..., M], float32 or float64.
         covariance: [..., M, M], positive semidefinite but for rounding.
+        prior_variance: [...], of the prior that a posterior covariance was subtracted from: its
+            rounding stays when hardly anything is left of it.
 
     Returns:
         The distribution, with event shape [M].
@@ -33,7 +36,7 @@ def multivariate_normal(loc, covariance):
     size = covariance.shape[-1] or tf.shape(covariance)[-1]
     relative = 1e-6 if loc.dtype == tf.float32 else 1e-13
     mean_variance = tf.linalg.trace(covariance) / tf.cast(size, tf.float64)
-    ridge = relative * mean_variance + 1e-30
+    ridge = relative * (mean_variance + tf.cast(prior_variance, tf.float64)) + 1e-30
     covariance += ridge[..., None, None] * tf.eye(size, dtype=tf.float64)
     covariance = 0.5 * (covariance + tf.linalg.matrix_transpose(covariance))
     factor = tf.debugging.check_numerics(

@@ -148,6 +148,11 @@ class RectifiedNormal(distribution.Distribution):
     def _variance(self):
         return self.mean_and_variance()[1]
 
+    def _stddev(self):
+        variance = self._variance()
+        none = tf.equal(variance, 0.0)  # where the root has no derivative
+        return tf.where(none, 0.0, tf.sqrt(tf.where(none, 1.0, variance)))
+
     def _event_shape(self):
         return tf.TensorShape([])
 

@@ -13,8 +13,10 @@ from tfpn.layers.base import (
 )
 from tfpn.math.convolution import convolve, convolve_mean
 from tfpn.math.joint import convolve_joint, marginal_variance, observed_pairs
+from tfpn.math.kernels import operator_prior_covariance
 from tfpn.math.low_rank import convolve_low_rank
 from tfpn.math.missing import missing_mask, penalty
+from tfpn.math.posterior import floored_variance
 from tfpn.math.process import convolve_process
 from tfpn.math.stochastic import ESTIMATORS, PROBES
 from tfpn.spacing import lattice, point_spacing
@@ -150,6 +152,8 @@ class PNConv(GPPosteriorLayer):
         self.variance_estimator = check_choice("variance_estimator", variance_estimator, ESTIMATORS)
         self.num_probes = check_count("num_probes", num_probes)
         self.probes = check_choice("probes", probes, PROBES)
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+            raise ValueError(f"seed must be an integer or None, found {seed!r}.")
         self.seed = seed
         if self.variance_estimator == "stochastic":
             if self.uncertainty in _INPUT:
@@ -342,10 +346,22 @@ class PNConv(GPPosteriorLayer):
         self._check_query(query.shape, given[0].shape)
         parameters = self._parameters()
         parameters.pop("marginal_likelihood_trains")
-        mean, covariance = convolve_process(
-            *given, query, factors=factors, covariance=covariance, **parameters
+        # In float64, as float32's rounding of the prior would swamp what little variance is left in
+        # some directions between many query points; with the least noise that the layer itself has.
+        floor = floored_variance(tf.zeros([], self.algebra_dtype), parameters["signal_std"])
+        parameters["observation_noise"] = tf.maximum(parameters["observation_noise"], floor)
+        wide = tf.nest.map_structure(
+            lambda tensor: tf.cast(tensor, tf.float64) if tf.is_tensor(tensor) else tensor,
+            {**parameters, "factors": factors, "covariance": covariance},
         )
-        return multivariate_normal(tf.linalg.matrix_transpose(mean), covariance)
+        mean, covariance = convolve_process(
+            *(tf.cast(tensor, tf.float64) for tensor in (*given, query)), **wide
+        )
+        flow = {key: wide[key] for key in ("signal_std", "length_scale", "drift", "diffusion")}
+        prior = operator_prior_covariance(**flow)
+        prior_variance = tf.einsum("ij,ica,jca->a", prior, *2 * [wide["weights"]])
+        mean = tf.cast(tf.linalg.matrix_transpose(mean), query.dtype)
+        return multivariate_normal(mean, covariance, prior_variance)
 
     def _padding_penalty(self, variance):
         """+inf at points without any observed channel, 0 elsewhere, [B, N, 1]."""

@@ -35,12 +35,12 @@ def convolve_joint(
 
     Without ``covariance`` the observations' errors are independent, with ``variance`` as theirs.
     With the covariance C of an earlier layer's values the function between the points is a GP
-    conditioned on the values as if exact, and the values are uncertain by C (law of total
-    covariance): with ``T = sum_k W_k (x) k_k(X, X) (K + jitter)^-1``
+    conditioned on the values as if exact but for the observation noise R, and the values are
+    uncertain by C (law of total covariance): with ``T = sum_k W_k (x) k_k(X, X) (K + R)^-1``
 
-        C' = T C T^T + sum_ij W_i W_j^T (x) [k_ij - k_i (K + jitter)^-1 k_j^T]
+        C' = T C T^T + sum_ij W_i W_j^T (x) [k_ij - k_i (K + R)^-1 k_j^T]
 
-    The jitter is the floor of the variance in `convolve`. The marginal likelihood is that of
+    R is at least the floor of the variance in `convolve`. The marginal likelihood is that of
     independent errors of the given variance in both cases.
 
     Args:
@@ -69,7 +69,7 @@ def convolve_joint(
     gp = noisy = prepare(points, values, variance, observation_noise=observation_noise, **prior)
     if covariance is not None:
         exact = penalty(tf.convert_to_tensor(variance, noisy.values.dtype))
-        gp = prepare(points, values, exact, observation_noise=0.0, **prior)
+        gp = prepare(points, values, exact, observation_noise=observation_noise, **prior)
     weights, operators = _operators(gp, query, weights, drift, diffusion)
     cross = operators.cross()
     mean = _mix(gp.posterior_mean(cross), weights, bias)
@@ -204,7 +204,8 @@ def integrate_joint(
     """`integrate` of values with a joint covariance.
 
     With t the weights of the values in the integral, ``C'[a, b] = sum_nm t_n t_m C[n, a, m, b]``,
-    plus the GP's own variance given exact values for each channel.
+    plus the GP's own variance given values that are exact but for the observation noise, for each
+    channel.
 
     Args:
         points, values, variance, signal_std, length_scale, box, observation_noise,
@@ -218,7 +219,7 @@ def integrate_joint(
     prior = {"signal_std": signal_std, "length_scale": length_scale, "noise": "shared"}
     noisy = prepare(points, values, variance, observation_noise=observation_noise, **prior)
     exact = penalty(tf.convert_to_tensor(variance, noisy.values.dtype))
-    gp = prepare(points, values, exact, observation_noise=0.0, **prior)
+    gp = prepare(points, values, exact, observation_noise=observation_noise, **prior)
     single, mean, own = integrated_gp(gp, box)
     weights = solve(*gp._matrices(gp.points, gp.given_variance), single[..., None], gp.whitener)
     pooled = tf.einsum("bn,bnamc,bm->bac", weights[..., 0], covariance, weights[..., 0])

@@ -57,7 +57,7 @@ def convolve_process(
     if factors is not None:
         noise_variance = remainder_variance(noise_variance, factors)
     if covariance is not None:  # the values' errors are in the covariance
-        noise_variance, observation_noise = penalty(noise_variance), 0.0
+        noise_variance = penalty(noise_variance)
     prior = {"signal_std": signal_std, "length_scale": length_scale}
     gp = prepare(
         points, values, noise_variance, noise=noise, observation_noise=observation_noise, **prior

@@ -46,8 +46,9 @@ class PNCNN(Predictive, keras.Model):
         normalization: puts `GPNormalization` after each block (the paper has none).
         spacing: typical distance between neighbouring points, in units of the points, until
             `adapt` measures it.
-        input_noise: "shared" if all channels of an input point are observed together, "channel" if
-            channels are seen at different points (exact, one factorisation for each channel).
+        input_noise: "shared" if all channels of an input point are observed together and equally
+            well (the mean of their variances counts), "channel" if channels are seen at different
+            points or differ in accuracy (exact, one factorisation for each channel).
         observation_noise: initial standard deviation of the learnable measurement noise of the
             input, in units of the input's; None for the given variances alone.
         feature_noise: the same for the features that later blocks and the pooling take, where the
@@ -241,7 +242,7 @@ class PNCNN(Predictive, keras.Model):
 
         Warns:
             UserWarning: if the points are so far from the origin that their differences have lost
-                their digits.
+                their digits, or if channels of a point differ in variance and "shared" averages it.
         """
         config = self._config
         if isinstance(data, tf.data.Dataset):
@@ -254,6 +255,13 @@ class PNCNN(Predictive, keras.Model):
             raise ValueError(
                 "some points are observed in some channels only, which input_noise='shared' cannot "
                 "represent: build the model with input_noise='channel'."
+            )
+        if config["input_noise"] == "shared" and _differs_between_channels(data["variance"]):
+            warnings.warn(
+                "the channels of some points have different variances, of which "
+                "input_noise='shared' takes the mean: build the model with input_noise='channel' "
+                "to keep them apart.",
+                stacklevel=2,
             )
         spacing = point_spacing(data["points"], data["variance"])
         dtype = self.inputs_dict["points"].dtype
@@ -284,6 +292,13 @@ class PNCNN(Predictive, keras.Model):
 
     def get_config(self):
         return {**self._config, "trainable": self.trainable}
+
+
+def _differs_between_channels(variance):
+    """Whether observed variances of one point differ by more than a tenth of the larger."""
+    known = np.isfinite(variance).all(-1)
+    low, high = variance[known].min(-1), variance[known].max(-1)
+    return np.any(low < 0.9 * high)
 
 
 def _first_examples(dataset, count=256):

@@ -44,8 +44,15 @@ class Predictive:
             raise ValueError(
                 f"y must hold finite numbers of shape {expected}, found shape {np.shape(y)}."
             )
-        self._calibration.assign(not_calibrated([2, expected[1]], self._calibration.dtype))
-        predicted = self.predict_distribution(x, batch_size=batch_size)
+        if not len(targets):
+            raise ValueError("y holds no example to calibrate on; give held-out data.")
+        before = self._calibration.numpy()
+        self._calibration.assign(not_calibrated(before.shape, before.dtype))
+        try:
+            predicted = self.predict_distribution(x, batch_size=batch_size)
+        except Exception:
+            self._calibration.assign(before)
+            raise
         residuals = targets - np.asarray(predicted.mean(), np.float64)
         variances = np.asarray(predicted.variance(), np.float64)
         fits = [_fit_variance(*pair) for pair in zip(residuals.T, variances.T, strict=True)]
@@ -107,8 +114,11 @@ class Predictive:
         """
         from scipy import special, stats
 
-        if self._config["num_classes"] is None:
-            raise ValueError("predict_proba needs a classifier: build the model with num_classes.")
+        if (self._config["num_classes"] or 0) < 2:
+            raise ValueError(
+                "predict_proba needs a classifier of at least two classes, found num_classes="
+                f"{self._config['num_classes']}: build the model with num_classes=2 or more."
+            )
         if self._config["pooling"] == "space":
             return special.softmax(self.predict(x, batch_size=batch_size, verbose=0), axis=-1)
         logits = self.predict_distribution(x, batch_size=batch_size)
