@@ -193,8 +193,8 @@ def test_reliability_diagram_of_a_single_certain_example(tmp_path):
 
 def test_qq_plot_is_scipys_probability_plot():
     rng = np.random.default_rng(0)
-    deviations = rng.uniform(1, 2, size=(20, 1))
-    residuals = 3 * deviations * rng.normal(size=(20, 5))
+    deviations = np.repeat(rng.uniform(1, 2, size=(20, 1)), 5, axis=1)
+    residuals = 3 * deviations * rng.normal(size=deviations.shape)
     figure = tfpn.figures.qq_plot(residuals, deviations)
     (axes,) = figure.axes
     diagonal, drawn = axes.lines
