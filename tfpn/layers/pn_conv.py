@@ -6,34 +6,34 @@ import tensorflow as tf
 
 from tfpn.layers.base import (
     COHERENT,
-    GPPosteriorLayer,
     check_choice,
     check_count,
     check_positive,
+)
+from tfpn.layers.convolution import (
+    DIFFUSION_PER_SPACING,
+    DRIFT_PER_SPACING,
+    LENGTH_PER_SPACING,
+    GPConvolution,
 )
 from tfpn.math.convolution import convolve, convolve_mean
 from tfpn.math.joint import convolve_joint, marginal_variance, observed_pairs
 from tfpn.math.kernels import operator_prior_covariance
 from tfpn.math.low_rank import convolve_low_rank
-from tfpn.math.missing import missing_mask, penalty
+from tfpn.math.missing import missing_mask
 from tfpn.math.posterior import floored_variance
 from tfpn.math.process import convolve_process
 from tfpn.math.stochastic import ESTIMATORS, PROBES
-from tfpn.spacing import lattice, point_spacing
+from tfpn.spacing import lattice
 
 UNCERTAINTY = ("diagonal", "none", "low_rank", "joint")
 
 # What "low_rank" and "joint" convolutions add to the observations, and take if it is there.
 _INPUT = {"low_rank": "factors", "joint": "covariance"}
 
-# Initial length scale, drift step and diffusion radius, in units of the points' spacing.
-LENGTH_PER_SPACING = 1.0
-DRIFT_PER_SPACING = 1.0
-DIFFUSION_PER_SPACING = 0.5
-
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class PNConv(GPPosteriorLayer):
+class PNConv(GPConvolution):
     """Convolution of a Gaussian process: ``A f = sum_k W_k exp(D_k) f + bias``, exactly.
 
     The input channels are observations of GPs with an RBF prior, conditioned on exactly; each
@@ -208,47 +208,12 @@ class PNConv(GPPosteriorLayer):
                 f"no {key}: all convolutions of a network need the same uncertainty."
             )
 
-    def _check_query(self, shape, points_shape):
-        batch, _, dim = points_shape
-        if not tf.TensorShape(shape).is_compatible_with([batch, None, dim]):
-            raise ValueError(
-                f"{type(self).__name__} {self.name!r}: query has shape {tuple(shape)}; "
-                f"expected [B, M, {dim}] for points {tuple(points_shape)}."
-            )
-
     def _initial_drift(self, spacing, dtype):
         return tf.constant(DRIFT_PER_SPACING * spacing * self._lattice, dtype)
 
     def _initial_diffusion(self, spacing, dtype):
         eye = np.tile(np.eye(self._lattice.shape[1]), [self.num_basis, 1, 1])
         return tf.constant(DIFFUSION_PER_SPACING * spacing * eye, dtype)
-
-    def adapt(self, data):
-        """Sets length scale, drifts, diffusions, signal and noise level from data, before training.
-
-        The spacing is the median distance of a point to its second nearest neighbour in the same
-        example, which on a lattice is its step.
-        The signal standard deviation becomes the root mean square of the observed values, and the
-        observation noise (where there is one) moves in proportion.
-
-        Args:
-            data: the observations dict (NumPy or tensors) that this layer will take.
-
-        Raises:
-            ValueError: if no example has two distinct observed points.
-        """
-        data = {key: np.asarray(data[key]) for key in ("points", "values", "variance")}
-        if not self.built:
-            self.build({key: value.shape for key, value in data.items()})
-        self.set_spacing(point_spacing(data["points"], data["variance"]))
-        observed = np.isfinite(data["variance"])
-        level = np.sqrt(np.mean(np.square(data["values"][observed], dtype=np.float64)))
-        if level > 0.0:
-            self.log_signal_std.assign(np.log(level))
-            if self.log_observation_noise is not None:
-                ratio = self.observation_noise / self.signal_std
-                shape = self.log_observation_noise.shape
-                self.log_observation_noise.assign(np.full(shape, np.log(ratio * level)))
 
     def set_spacing(self, spacing):
         """Sets length scale, drifts and diffusions to their start values for ``spacing``."""
@@ -261,14 +226,7 @@ class PNConv(GPPosteriorLayer):
     def call(self, observations, query=None, training=False):
         points, values, variance = self._unpack(observations)
         factors, covariance = self._coherent(observations)
-        if query is None:
-            output_points = points
-            query = tf.where(tf.math.is_finite(points), points, 0.0)
-            infinite = self._padding_penalty(variance)
-        else:
-            self._check_query(query.shape, points.shape)
-            query = output_points = self._cast(query)
-            infinite = tf.zeros_like(query[..., :1])
+        output_points, query, infinite = self._targets(query, points, variance)
         missing = missing_mask(infinite)
         given = points, values, variance
         parameters = self._parameters()
@@ -362,12 +320,6 @@ class PNConv(GPPosteriorLayer):
         prior_variance = tf.einsum("ij,ica,jca->a", prior, *2 * [wide["weights"]])
         mean = tf.cast(tf.linalg.matrix_transpose(mean), query.dtype)
         return multivariate_normal(mean, covariance, prior_variance)
-
-    def _padding_penalty(self, variance):
-        """+inf at points without any observed channel, 0 elsewhere, [B, N, 1]."""
-        if self.noise == "shared":  # one channel tells for all
-            return penalty(variance[..., :1])
-        return penalty(tf.reduce_min(variance, axis=-1, keepdims=True))
 
     def compute_output_spec(self, observations, query=None, training=False):
         points = observations["points"] if query is None else query

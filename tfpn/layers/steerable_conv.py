@@ -6,22 +6,26 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn.layers.base import GPPosteriorLayer, check_choice, check_count, check_positive
-from tfpn.layers.pn_conv import DIFFUSION_PER_SPACING, DRIFT_PER_SPACING, LENGTH_PER_SPACING
+from tfpn.layers.base import check_choice, check_count, check_positive
+from tfpn.layers.convolution import (
+    DIFFUSION_PER_SPACING,
+    DRIFT_PER_SPACING,
+    LENGTH_PER_SPACING,
+    GPConvolution,
+)
 from tfpn.layers.steerable_base import FieldsMixin, fields_config, optional_fields
-from tfpn.math.missing import missing_mask, penalty
+from tfpn.math.missing import missing_mask
 from tfpn.math.steerable.convolution import steerable_convolve
 from tfpn.math.steerable.fields import block_numbers, count_channels, read_fields, width
 from tfpn.math.steerable.generators import CONSTRAINTS, generator_family
 from tfpn.math.steerable.harmonics import Flows, groups
-from tfpn.spacing import point_spacing
 
 UNCERTAINTY = ("diagonal", "none")
 FREQUENCIES = (0, 1, 2)
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class SteerablePNConv(FieldsMixin, GPPosteriorLayer):
+class SteerablePNConv(FieldsMixin, GPConvolution):
     """Rotation-equivariant convolution of Gaussian process fields: ``sum_k W_k exp(M_k) f + bias``.
 
     The channels are fields on the plane that turn with it (`tfpn.math.steerable.fields`): n copies
@@ -208,38 +212,6 @@ class SteerablePNConv(FieldsMixin, GPPosteriorLayer):
         parts = 1 if frequency == 0 else 2
         return np.sqrt(kept ** (-2.0 / 3.0) / (parts * self.num_basis * copies))
 
-    def _check_query(self, shape, points_shape):
-        batch, _, dim = points_shape
-        if not tf.TensorShape(shape).is_compatible_with([batch, None, dim]):
-            raise ValueError(
-                f"{type(self).__name__} {self.name!r}: query has shape {tuple(shape)}; "
-                f"expected [B, M, {dim}] for points {tuple(points_shape)}."
-            )
-
-    def adapt(self, data):
-        """Sets length scale, generators, signal and noise level from data, before training.
-
-        As `PNConv.adapt`; the spacing sets how far the generators transport and diffuse.
-
-        Args:
-            data: the observations dict (NumPy or tensors) that this layer will take.
-
-        Raises:
-            ValueError: if no example has two distinct observed points.
-        """
-        data = {key: np.asarray(data[key]) for key in ("points", "values", "variance")}
-        if not self.built:
-            self.build({key: value.shape for key, value in data.items()})
-        self.set_spacing(point_spacing(data["points"], data["variance"]))
-        observed = np.isfinite(data["variance"])
-        level = np.sqrt(np.mean(np.square(data["values"][observed], dtype=np.float64)))
-        if level > 0.0:
-            self.log_signal_std.assign(np.log(level))
-            if self.log_observation_noise is not None:
-                ratio = self.observation_noise / self.signal_std
-                shape = self.log_observation_noise.shape
-                self.log_observation_noise.assign(np.full(shape, np.log(ratio * level)))
-
     def set_spacing(self, spacing):
         """Sets length scale and generators to their start values for ``spacing``."""
         spacing = check_positive("spacing", spacing)
@@ -257,14 +229,7 @@ class SteerablePNConv(FieldsMixin, GPPosteriorLayer):
 
     def call(self, observations, query=None, training=False):
         points, values, variance = self._unpack(observations)
-        if query is None:
-            output_points = points
-            query = tf.where(tf.math.is_finite(points), points, 0.0)
-            infinite = self._padding_penalty(variance)
-        else:
-            self._check_query(query.shape, points.shape)
-            query = output_points = self._cast(query)
-            infinite = tf.zeros_like(query[..., :1])
+        output_points, query, infinite = self._targets(query, points, variance)
         missing = missing_mask(infinite)
         prior = self._prior()
         if self.noise == "channel" and self.log_observation_noise is not None:
@@ -291,12 +256,6 @@ class SteerablePNConv(FieldsMixin, GPPosteriorLayer):
             new_variance = tf.zeros_like(mean)
         self._add_marginal_likelihood(nll, variance)
         return self._output(output_points, mean * (1.0 - missing), new_variance, infinite)
-
-    def _padding_penalty(self, variance):
-        """+inf at points without any observed channel, 0 elsewhere, [B, N, 1]."""
-        if self.noise == "shared":  # one channel tells for all
-            return penalty(variance[..., :1])
-        return penalty(tf.reduce_min(variance, axis=-1, keepdims=True))
 
     def compute_output_spec(self, observations, query=None, training=False):
         points = observations["points"] if query is None else query

@@ -1,0 +1,72 @@
+"""What convolution layers share: points of the result, and the start from data."""
+
+import numpy as np
+import tensorflow as tf
+
+from tfpn.layers.base import GPPosteriorLayer
+from tfpn.math.missing import penalty
+from tfpn.spacing import point_spacing
+
+# Initial length scale, drift step and diffusion radius, in units of the points' spacing.
+LENGTH_PER_SPACING = 1.0
+DRIFT_PER_SPACING = 1.0
+DIFFUSION_PER_SPACING = 0.5
+
+
+class GPConvolution(GPPosteriorLayer):
+    """Base of `PNConv` and `SteerablePNConv`; they have a ``set_spacing(spacing)``."""
+
+    def _check_query(self, shape, points_shape):
+        batch, _, dim = points_shape
+        if not tf.TensorShape(shape).is_compatible_with([batch, None, dim]):
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r}: query has shape {tuple(shape)}; "
+                f"expected [B, M, {dim}] for points {tuple(points_shape)}."
+            )
+
+    def adapt(self, data):
+        """Sets the layer's scales, signal and noise level from data, before training.
+
+        The spacing, which sets length scale and flows, is the median distance of a point to its
+        second nearest neighbour in the same example, which on a lattice is its step.
+        The signal standard deviation becomes the root mean square of the observed values, and the
+        observation noise (where there is one) moves in proportion.
+
+        Args:
+            data: the observations dict (NumPy or tensors) that this layer will take.
+
+        Raises:
+            ValueError: if no example has two distinct observed points.
+        """
+        data = {key: np.asarray(data[key]) for key in ("points", "values", "variance")}
+        if not self.built:
+            self.build({key: value.shape for key, value in data.items()})
+        self.set_spacing(point_spacing(data["points"], data["variance"]))
+        observed = np.isfinite(data["variance"])
+        level = np.sqrt(np.mean(np.square(data["values"][observed], dtype=np.float64)))
+        if level > 0.0:
+            self.log_signal_std.assign(np.log(level))
+            if self.log_observation_noise is not None:
+                ratio = self.observation_noise / self.signal_std
+                shape = self.log_observation_noise.shape
+                self.log_observation_noise.assign(np.full(shape, np.log(ratio * level)))
+
+    def _targets(self, query, points, variance):
+        """Points of the output, as given and finite, and +inf where they are padding.
+
+        Returns:
+            The output's points [B, M, d]; the same with zeros for what is not finite; and
+            [B, M, 1], +inf at the input's points without any observed channel and 0 elsewhere.
+        """
+        if query is None:
+            finite = tf.where(tf.math.is_finite(points), points, 0.0)
+            return points, finite, self._padding_penalty(variance)
+        self._check_query(query.shape, points.shape)
+        query = self._cast(query)
+        return query, query, tf.zeros_like(query[..., :1])
+
+    def _padding_penalty(self, variance):
+        """+inf at points without any observed channel, 0 elsewhere, [B, N, 1]."""
+        if self.noise == "shared":  # one channel tells for all
+            return penalty(variance[..., :1])
+        return penalty(tf.reduce_min(variance, axis=-1, keepdims=True))
