@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -116,7 +117,8 @@ def _check(options):
             f"{' and '.join(printed)} would all go to the same output. Leave one of them there and "
             "give the others a file."
         )
-    if options.json is not None and options.json == options.keras:
+    files = [os.path.realpath(x) for x in (options.json, options.keras) if x not in (None, "-")]
+    if len(files) == 2 and files[0] == files[1]:
         raise ValueError(f"--json and --keras name the same file, {options.json}.")
 
 

@@ -114,13 +114,16 @@ def verify(generator, rep_in, rep_out=None, *, tolerance=1e-9):
             C, B or S: the largest entry between the output and input channels that the group mixes
             with the entry's own, as only these enter its equation. So a block is judged by its own
             size, however large others are, down to 1e-4 of the largest entry of all: what is
-            smaller may be the rounding of a calculation that should have given 0.
+            smaller may be the rounding of a calculation that should have given 0. The group's
+            matrices count too, by the terms of J's equation, and of h's in the form
+            ``rho_out(h) h.X = X rho_in(h)``.
 
     Returns:
         A ``Verification``; printing it says what is missed where.
 
     Raises:
-        TypeError, ValueError: if an argument has the wrong type or shape, or is not finite.
+        TypeError, ValueError: if an argument has the wrong type or shape, or is not finite, or if the
+            group's matrices are too large for double precision and the generator is of floats.
 
     Example: a vector field's gradient of the divergence, and a drift that is none.
 
@@ -152,13 +155,13 @@ def verify(generator, rep_in, rep_out=None, *, tolerance=1e-9):
     if exact:
         checks = _exact_residuals(parts, rep_in, rep_out)
     else:
-        checks = _numeric_residuals(parts, rep_in, rep_out)
         scales = {name: _block_sizes(x, rep_in, rep_out) for name, x in parts.items()}
-    for element, order, left in checks:
+        checks = _numeric_residuals(parts, scales, rep_in, rep_out)
+    for element, order, left, sizes in checks:
         if exact:
             relative, found = _exact_violations(left, parts[order], element, order)
         else:
-            ratio = _ratio(left, scales[order])
+            ratio = _ratio(left, sizes)
             with np.errstate(over="ignore"):
                 left = np.ldexp(left, exponents[order])
             relative, found = _violations(left, ratio, element, order, tolerance)
@@ -234,24 +237,50 @@ def _violation(element, order, at, value):
     return Violation(element, order, tuple(at[:-2]), tuple(at[-2:]), value)
 
 
-def _numeric_residuals(parts, rep_in, rep_out):
+def _numeric_residuals(parts, scales, rep_in, rep_out):
+    """Element, order, residual, and the sizes that its entries are judged by.
+
+    Scaling a Lie generator scales its equation and says nothing new, so its size counts. A discrete
+    generator h has ``rho_out(h) h.X - X rho_in(h)``, whose terms' sizes count: with an inverse on
+    one side, as in ``rho_out(h) h.X rho_in(h)^-1 - X``, large terms could hide what is wrong.
+    """
     group = rep_in.group
     for n, j in enumerate(group.lie_generators):
-        j = to_numpy(j)
+        element, j = f"lie_generators[{n}]", to_numpy(j)
         a, b = to_numpy(rep_out.lie_algebra[n]), to_numpy(rep_in.lie_algebra[n])
+        size = _size(element, group, j, a, b) or 1.0
         for order, x in parts.items():
             left = a @ x - x @ b
             for axis in range(x.ndim - 2):
                 left = left + np.moveaxis(np.tensordot(j, x, (1, axis)), 0, axis)
-            yield f"lie_generators[{n}]", order, left
+            yield element, order, left, size * scales[order]
     for n, h in enumerate(group.discrete_generators):
-        g = to_numpy(h.matrix)
-        a, b = to_numpy(rep_out.matrix(h)), to_numpy(rep_in.matrix(group.inverse(h)))
+        element, g = f"discrete_generators[{n}]", to_numpy(h.matrix)
+        a, b = to_numpy(rep_out.matrix(h)), to_numpy(rep_in.matrix(h))
+        _size(element, group, g, a, b)
         for order, x in parts.items():
-            left = a @ x @ b
-            for axis in range(x.ndim - 2):
-                left = np.moveaxis(np.tensordot(g, left, (1, axis)), 0, axis)
-            yield f"discrete_generators[{n}]", order, left - x
+            left = a @ _moved(g, x) - x @ b
+            terms = abs(a) @ _moved(abs(g), abs(x)) + abs(x) @ abs(b)
+            yield element, order, left, np.maximum(terms, scales[order])
+
+
+def _moved(g, x):
+    """The derivative axes of x moved by the matrix g."""
+    for axis in range(x.ndim - 2):
+        x = np.moveaxis(np.tensordot(g, x, (1, axis)), 0, axis)
+    return x
+
+
+def _size(element, group, *matrices):
+    """The largest entry of all; an error if double precision cannot hold them."""
+    size = max(float(np.abs(matrix).max(initial=0.0)) for matrix in matrices)
+    if not size < 1e100:  # so that products of three stay finite; NaN fails this as well
+        raise ValueError(
+            f"group {group.name}: {element} and its representations have entries too large for "
+            f"double precision (found {size:.3g}); give the generator by exact numbers, or scale "
+            "the group's generators."
+        )
+    return size
 
 
 def _exact_residuals(parts, rep_in, rep_out):
@@ -267,7 +296,7 @@ def _exact_residuals(parts, rep_in, rep_out):
                     for k in axes:
                         if j[axis, k]:
                             left[at] += j[axis, k] * x[(*at[:slot], k, *at[slot + 1 :])]
-            yield f"lie_generators[{n}]", order, _as_array(left, parts[order].shape)
+            yield f"lie_generators[{n}]", order, _as_array(left, parts[order].shape), 1
     for n, h in enumerate(group.discrete_generators):
         g, a, b = h.matrix, rep_out.matrix(h), rep_in.matrix(group.inverse(h))
         for order, x in matrices.items():
@@ -279,7 +308,7 @@ def _exact_residuals(parts, rep_in, rep_out):
                     factor = sympy.prod([g[i, k] for i, k in zip(at, source, strict=True)])
                     if factor:
                         left[at] += factor * moved[source]
-            yield f"discrete_generators[{n}]", order, _as_array(left, parts[order].shape)
+            yield f"discrete_generators[{n}]", order, _as_array(left, parts[order].shape), 1
 
 
 def _by_derivative(x):

@@ -223,3 +223,46 @@ def test_truth_values_are_no_numbers(c, recwarn):
     with pytest.raises(TypeError):
         verify({"zeroth_order": c}, SO2.irrep(0))
     assert not recwarn
+
+
+def _own(name, lie=(), discrete=()):
+    return MatrixGroup(name, 2, list(lie), list(discrete))
+
+
+@pytest.mark.parametrize("exponent", [0, 9, 12, 30])
+def test_scaling_a_lie_generator_changes_no_verdict(exponent):
+    small = sympy.Rational(1, 10**exponent)
+    rep = _own("turns", lie=[[[0, -small], [small, 0]]]).tensor(1, 0)
+    assert not verify({"zeroth_order": np.diag([1.0, 2.0])}, rep)
+    assert verify({"zeroth_order": np.eye(2)}, rep)
+
+
+def _boost(factor):
+    factor = sympy.Rational(factor)
+    c, s = (factor + 1 / factor) / 2, (factor - 1 / factor) / 2
+    return [[c, s], [s, c]]
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        _own("boost", discrete=[_boost(100)]),
+        _own("shear", discrete=[[[1, 1000], [0, 1]]]),
+        _own("turns", lie=[[[0, -(10**8)], [10**8, 0]]]),
+    ],
+    ids=lambda group: group.name,
+)
+def test_large_entries_of_a_group_reject_no_solution(group):
+    rep = group.tensor(1, 1)
+    free = solve_generators(rep).parameterization("free")
+    assert verify(free.generator(free.initial(rng=0)), rep)
+    wrong = {"zeroth_order": np.diag([1.0, 2.0, 3.0, 4.0])}
+    assert not verify(wrong, rep)
+
+
+def test_entries_beyond_double_precision_are_refused():
+    rep = _own("huge", lie=[[[0, 10**400], [-(10**400), 0]]]).tensor(1, 0)
+    with pytest.raises(ValueError, match="too large for double precision"):
+        verify({"zeroth_order": np.diag([1.0, 2.0])}, rep)
+    exact = {"zeroth_order": sympy.diag(1, 2)}
+    assert not verify(exact, rep)
