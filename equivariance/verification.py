@@ -122,8 +122,8 @@ def verify(generator, rep_in, rep_out=None, *, tolerance=1e-9):
         A ``Verification``; printing it says what is missed where.
 
     Raises:
-        TypeError, ValueError: if an argument has the wrong type or shape, or is not finite, or if the
-            group's matrices are too large for double precision and the generator is of floats.
+        TypeError, ValueError: if an argument has the wrong type or shape, or is not finite, or if
+            the generator is of floats and the group's matrices are too large for them.
 
     Example: a vector field's gradient of the divergence, and a drift that is none.
 

@@ -100,6 +100,7 @@ def test_keras(capsys, tmp_path):
             "--json - and --keras - and --latex would all go to the same output",
         ),
         (["--group", "O2", "--rep", "0", "--json", "x", "--keras", "x"], "name the same file, x"),
+        (["--group", "O2", "--rep", "0", "--json", "x", "--keras", "./x"], "name the same file, x"),
         (["--group", "SO2", "--rep", "1001x1"], "2002 channels are more than the 2000"),
     ],
 )
