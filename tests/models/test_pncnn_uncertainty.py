@@ -278,3 +278,18 @@ def test_probabilities_need_two_classes():
     model = tfpn.models.PNCNN.from_config({**_model("diagonal").get_config(), "num_classes": 1})
     with pytest.raises(ValueError, match="at least two classes, found num_classes=1"):
         model.predict_proba(x)
+
+
+# Not "low_rank", whose factors depend on the set of points.
+@pytest.mark.parametrize("uncertainty", ["diagonal", "joint"])
+def test_feature_maps_of_many_points_are_those_of_few(uncertainty):
+    # 300 points of 5 channels: joint takes them in parts, so that their covariance fits.
+    x, _ = _data()
+    model = _model(uncertainty, spacing=0.3, dtype="float64")
+    query = np.random.default_rng(1).uniform(size=(1, 300, 2))
+    maps = model.feature_maps(x, query)
+    few = model.feature_maps(x, query[:, 150:160])
+    for whole, part in zip(maps, few, strict=True):
+        assert set(whole) == {"points", "values", "variance"}
+        for key, value in part.items():
+            np.testing.assert_allclose(whole[key][:, 150:160], value, rtol=1e-9, atol=1e-11)

@@ -8,6 +8,9 @@ import tensorflow as tf
 
 from tfpn.layers.base import check_count
 
+# Points times channels whose joint covariance `feature_maps` holds at a time.
+_JOINT_QUERY = 512
+
 
 class Predictive:
     """Mix-in for `PNCNN`: its outputs and features as distributions.
@@ -174,20 +177,33 @@ class Predictive:
             query: points [B, M, d], or [1, M, d] for the same ones in all examples.
 
         Returns:
-            A list of ``num_blocks`` observations dicts at the query points, in inference mode.
+            A list of ``num_blocks`` dicts of points, values and variance at the query points, in
+            inference mode.
         """
         query = tf.convert_to_tensor(query, self.inputs_dict["points"].dtype)
         if query.shape[0] == 1:
             query = tf.repeat(query, len(x["points"]), axis=0)
+        # "joint" would keep the covariance of all query points and channels.
+        size = query.shape[1]
+        if self._config["uncertainty"] == "joint":
+            size = max(1, _JOINT_QUERY // self._config["channels"])
+        parts = [query[:, start : start + size] for start in range(0, query.shape[1], size)]
         maps = []
         for block in range(1, self._config["num_blocks"] + 1):
             names = [f"{part}_{block}" for part in ("relu", "mix")]
             names += [f"norm_{block}"] if self._config["normalization"] else []
             convolution = self.get_layer(f"conv_{block}")
-            at_query, x = convolution(x, query), convolution(x)
+            outputs = [convolution(x, part) for part in parts]
+            x = convolution(x)
             for name in names:
-                at_query, x = self.get_layer(name)(at_query), self.get_layer(name)(x)
-            maps.append(at_query)
+                layer = self.get_layer(name)
+                outputs, x = [layer(output) for output in outputs], layer(x)
+            maps.append(
+                {
+                    key: tf.concat([output[key] for output in outputs], axis=1)
+                    for key in ("points", "values", "variance")
+                }
+            )
         return maps
 
 
