@@ -117,9 +117,9 @@ def measure(options, path):
     """Computes what is missing in the CSV."""
     import keras
 
-    import tfpn.models  # noqa: F401 registers the class
+    from tfpn.models import PNCNN
 
-    trained = keras.models.load_model(options.model)
+    trained = keras.models.load_model(options.model, custom_objects={"PNCNN": PNCNN})
     rng = np.random.default_rng(1)
     query = rng.uniform(options.border, 1 - options.border, size=(1, options.query, 2))
     known, labels = inputs(options)

@@ -9,7 +9,7 @@ import numpy as np
 from tfpn.datasets import _physionet_files as files
 from tfpn.datasets._physionet_cleaning import clean, has_series, sizes
 from tfpn.datasets._physionet_download import download
-from tfpn.datasets.base import Dataset, Part, import_extra
+from tfpn.datasets.base import Dataset, Part, import_extra, read_cache
 
 # Part of the cache's key: raise it when what is read or how it is stored changes.
 _FORMAT = 1
@@ -332,17 +332,7 @@ def _write_cache(path, key, records):
 
 def _read_cache(path, key):
     advice = "Delete it, and it will be built anew."
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            found = json.loads(str(file["key"]))
-            records = files.Records(**{name: file[name] for name in files.Records._fields})
-    # What a broken archive raises depends on where it is broken.
-    except Exception as error:
-        raise ValueError(
-            f"The cache {path} cannot be read ({type(error).__name__}: {error}). {advice}"
-        ) from error
-    if found != key:
-        raise ValueError(f"The cache {path} was built for {found}, expected {key}. {advice}")
+    records = files.Records(**read_cache(path, key, files.Records._fields))
     num_records, num_rows = len(records.ids), int(records.counts.sum())
     for name, array in records._asdict().items():
         length = num_rows if name in ("minute", "series", "value") else num_records

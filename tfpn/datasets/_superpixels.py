@@ -7,7 +7,7 @@ import numpy as np
 
 from tfpn.contract import observations
 from tfpn.datasets._mnist import MEAN, SIDE, STD, digest, load_mnist, make_dataset
-from tfpn.datasets.base import Part, check_fraction, check_integer, import_extra
+from tfpn.datasets.base import Part, check_fraction, check_integer, import_extra, read_cache
 
 # Part of the cache's key: raise it when what is computed or how it is stored changes.
 _FORMAT = 1
@@ -204,17 +204,7 @@ def _write_cache(path, key, superpixels):
 
 def _read_cache(path, key, images):
     advice = "Delete it, and it will be built anew."
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            found = json.loads(str(file["key"]))
-            superpixels = {name: file[name] for name in ("x_train", "x_test")}
-    # What a broken archive raises depends on where it is broken.
-    except Exception as error:
-        raise ValueError(
-            f"The cache {path} cannot be read ({type(error).__name__}: {error}). {advice}"
-        ) from error
-    if found != key:
-        raise ValueError(f"The cache {path} was built for {found}, expected {key}. {advice}")
+    superpixels = read_cache(path, key, ("x_train", "x_test"))
     for name, array in superpixels.items():
         expected = (len(images[name]), key["num_segments"], 3)
         if array.dtype != np.float32 or array.shape != expected:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import json
 import numbers
 
 import numpy as np
@@ -125,3 +126,20 @@ def pad(x, num_points):
         key: np.pad(array, missing, constant_values=np.inf if key == "variance" else 0)
         for key, array in x.items()
     }
+
+
+def read_cache(path, key, names):
+    """Arrays of an npz cache by name, after checking that it is whole and built for ``key``."""
+    advice = "Delete it, and it will be built anew."
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            found = json.loads(str(file["key"]))
+            arrays = {name: file[name] for name in names}
+    # What a broken archive raises depends on where it is broken.
+    except Exception as error:
+        raise ValueError(
+            f"The cache {path} cannot be read ({type(error).__name__}: {error}). {advice}"
+        ) from error
+    if found != key:
+        raise ValueError(f"The cache {path} was built for {found}, expected {key}. {advice}")
+    return arrays
