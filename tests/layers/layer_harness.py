@@ -95,18 +95,20 @@ def _blurred(difference, covariance, signal_std, length_scale):
     return amplitude * scipy.stats.multivariate_normal(np.zeros(dim), total).pdf(difference)
 
 
-def _parameters(layer):
+def _parameters(layer, c=0):
+    """Signal standard deviation and length scale of a channel, noise variance of all."""
     noise = layer.log_observation_noise
+    each = getattr(layer, "prior", "shared") == "channel"
+    scales = (np.asarray(log) for log in (layer.log_signal_std, layer.log_length_scale))
     return (
-        np.exp(float(layer.log_signal_std)),
-        np.exp(float(layer.log_length_scale)),
+        *(np.exp(float(log[c] if each else log)) for log in scales),
         0.0 if noise is None else np.exp(2 * np.asarray(noise)),
     )
 
 
 def conditioned(layer, x):
     """For each example and channel: points, values and (K + S)^-1 of its observations."""
-    signal_std, length_scale, noise = _parameters(layer)
+    noise = _parameters(layer)[-1]
     variance = np.asarray(x["variance"])
     if layer.noise == "shared":
         variance = np.broadcast_to(variance.mean(-1, keepdims=True), variance.shape)
@@ -115,6 +117,7 @@ def conditioned(layer, x):
         for c in range(variance.shape[-1]):
             observed = np.isfinite(variance[b, :, c])
             chosen = points[observed]
+            signal_std, length_scale, _ = _parameters(layer, c)
             squared = ((chosen[:, None] - chosen[None]) ** 2).sum(-1)
             covariance = signal_std**2 * np.exp(-squared / (2 * length_scale**2))
             covariance += np.diag(variance[b, observed, c])
@@ -123,7 +126,6 @@ def conditioned(layer, x):
 
 def slow_convolution(layer, x, query=None):
     """Eqs. A_rbf and A_rbf_A, point by point and channel by channel."""
-    signal_std, length_scale, _ = _parameters(layer)
     weights, drift, factor = (
         np.asarray(w) for w in (layer.kernel, layer.drift, layer.diffusion_factor)
     )
@@ -133,6 +135,7 @@ def slow_convolution(layer, x, query=None):
     values = np.zeros((*targets.shape[:2], filters))
     variance = np.zeros_like(values)
     for b, c, points, observed, inverse in conditioned(layer, x):
+        signal_std, length_scale, _ = _parameters(layer, c)
         for m, target in enumerate(targets[b]):
             cross = np.array(
                 [
@@ -263,6 +266,13 @@ CASES = {
         (*_NOISY, "kernel", "bias", "drift", "diffusion_factor"),
         sporadic=True,
     ),
+    "conv_priors": Case(
+        layers.PNConv,
+        {"filters": 2, "num_basis": 3, "spacing": 0.3, "noise": "channel", "prior": "channel"},
+        slow_convolution,
+        _CONV,
+        sporadic=True,
+    ),
     "conv_none": Case(
         layers.PNConv,
         {
@@ -312,6 +322,7 @@ OTHER_ARGUMENTS = {
         "length_scale": 0.4,
         "observation_noise": 0.2,
         "noise": "channel",
+        "prior": "channel",
         "uncertainty": "none",
         "rank": 3,
         "variance_estimator": "stochastic",

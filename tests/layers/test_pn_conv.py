@@ -350,3 +350,21 @@ class TestInitialScale:
         average = np.exp(np.log(signal).mean(axis=0))
         assert average.min() > 0.5 and average.max() < 2.0
         assert signal.min() > 1 / 3 and signal.max() < 3.0
+
+
+def test_adapt_measures_each_channel_where_each_has_a_prior():
+    """One channel at every point, one at every fourth, one at a single point, one never."""
+    points = np.tile(0.1 * np.arange(21)[None, :, None], (3, 1, 1))
+    values = np.full((3, 21, 4), np.nan)
+    values[..., 0] = 2.0
+    values[:, ::4, 1] = 5.0
+    values[:, 3, 2] = -3.0
+    layer = PNConv(2, 3, noise="channel", prior="channel", observation_noise=0.1, dtype="float64")
+    layer.adapt(tfpn.observations(points, values))
+    np.testing.assert_allclose(np.exp(layer.log_length_scale), [0.1, 0.4, 0.1, 0.1], rtol=1e-6)
+    overall = np.sqrt((21 * 2**2 + 6 * 5**2 + 3**2) / 28)
+    levels = np.array([2.0, 5.0, 3.0, overall])
+    np.testing.assert_allclose(np.exp(layer.log_signal_std), levels, rtol=1e-6)
+    np.testing.assert_allclose(np.exp(layer.log_observation_noise), 0.1 * levels, rtol=1e-6)
+    with pytest.raises(ValueError, match="prior='channel' needs noise='channel', found 'shared'"):
+        PNConv(2, prior="channel")

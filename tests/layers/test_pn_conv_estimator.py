@@ -69,6 +69,7 @@ def test_configuration():
         {"probes": "uniform"},
         {"num_probes": 0},
         {"variance_estimator": "stochastic", "uncertainty": "low_rank"},
+        {"variance_estimator": "stochastic", "noise": "channel", "prior": "channel"},
     ):
         name = next(iter(wrong))
         with pytest.raises(ValueError, match=name):

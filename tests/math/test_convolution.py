@@ -516,8 +516,8 @@ def test_wrong_shapes(function, name, wrong, match):
     [
         ("observation_noise", np.zeros(3)),
         ("observation_noise", np.zeros((2, 2))),
-        ("signal_std", np.ones(2)),
-        ("length_scale", np.ones(2)),
+        ("signal_std", np.ones(3)),
+        ("length_scale", np.ones(3)),
     ],
 )
 def test_wrong_shapes_of_parameters(name, wrong, noise):

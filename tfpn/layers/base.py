@@ -242,14 +242,17 @@ class GPPosteriorLayer(GPLayer):
         if self.marginal_likelihood_weight:
             self.nll_tracker = keras.metrics.Mean(name=f"{self.name}_nll", dtype="float32")
 
-    def _build_prior(self, in_channels):
+    def _build_prior(self, in_channels, each=False):
+        """Adds the prior's weights; with ``each`` one of every kind for every channel."""
+
         def log_weight(name, value, shape=()):
             return self.add_weight(
                 name=name, shape=shape, initializer=keras.initializers.Constant(np.log(value))
             )
 
-        self.log_signal_std = log_weight("log_signal_std", self.signal_std)
-        self.log_length_scale = log_weight("log_length_scale", self.length_scale)
+        shape = (in_channels,) if each else ()
+        self.log_signal_std = log_weight("log_signal_std", self.signal_std, shape)
+        self.log_length_scale = log_weight("log_length_scale", self.length_scale, shape)
         self.log_observation_noise = None
         if self.observation_noise is not None:
             shape = (in_channels,) if self.noise == "channel" else ()

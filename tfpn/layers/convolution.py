@@ -45,11 +45,15 @@ class GPConvolution(GPPosteriorLayer):
         observed = np.isfinite(data["variance"])
         level = np.sqrt(np.mean(np.square(data["values"][observed], dtype=np.float64)))
         if level > 0.0:
-            self.log_signal_std.assign(np.log(level))
-            if self.log_observation_noise is not None:
-                ratio = self.observation_noise / self.signal_std
-                shape = self.log_observation_noise.shape
-                self.log_observation_noise.assign(np.full(shape, np.log(ratio * level)))
+            self._set_level(level)
+
+    def _set_level(self, level):
+        """Sets signal and noise for values of the root mean square ``level``, scalar or [c]."""
+        self.log_signal_std.assign(np.broadcast_to(np.log(level), self.log_signal_std.shape))
+        if self.log_observation_noise is not None:
+            noise = np.log(self.observation_noise / self.signal_std * level)
+            shape = self.log_observation_noise.shape
+            self.log_observation_noise.assign(np.broadcast_to(noise, shape))
 
     def _targets(self, query, points, variance):
         """Points of the output, as given and finite, and +inf where they are padding.

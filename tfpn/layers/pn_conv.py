@@ -16,6 +16,7 @@ from tfpn.layers.convolution import (
     LENGTH_PER_SPACING,
     GPConvolution,
 )
+from tfpn.math.conditioning import NOISE
 from tfpn.math.convolution import convolve, convolve_mean
 from tfpn.math.joint import convolve_joint, marginal_variance, observed_pairs
 from tfpn.math.kernels import operator_prior_covariance
@@ -24,7 +25,7 @@ from tfpn.math.missing import missing_mask
 from tfpn.math.posterior import floored_variance
 from tfpn.math.process import convolve_process
 from tfpn.math.stochastic import ESTIMATORS, PROBES
-from tfpn.spacing import lattice
+from tfpn.spacing import lattice, point_spacing
 
 UNCERTAINTY = ("diagonal", "none", "low_rank", "joint")
 
@@ -57,6 +58,9 @@ class PNConv(GPConvolution):
         noise: "shared" (one factorisation for all channels, on the mean of their variances; the
             channels of a point must be observed or missing together) or "channel" (exact for
             channels seen at different points, c_in factorisations).
+        prior: "shared" (one signal standard deviation and one length scale), or "channel" for
+            input channels that each have their own, which needs noise="channel" and the exact
+            variance: series that change within minutes beside others that change within days.
         uncertainty: "diagonal" returns the exact variance; "none" returns variance 0 at observed
             points, for the ablation without uncertainty. "low_rank" and "joint" also say how the
             errors at different points and channels go together, by ``rank`` factors beside an
@@ -115,6 +119,7 @@ class PNConv(GPConvolution):
         length_scale=None,
         observation_noise=None,
         noise="shared",
+        prior="shared",
         uncertainty="diagonal",
         rank=8,
         variance_estimator="exact",
@@ -142,6 +147,9 @@ class PNConv(GPConvolution):
         )
         self.filters = check_count("filters", filters)
         self.num_basis = check_count("num_basis", num_basis)
+        self.prior = check_choice("prior", prior, NOISE)
+        if self.prior == "channel" and self.noise != "channel":
+            raise ValueError(f"prior='channel' needs noise='channel', found {self.noise!r}.")
         self.uncertainty = check_choice("uncertainty", uncertainty, UNCERTAINTY)
         self.rank = check_count("rank", rank)
         if self.uncertainty in _INPUT and self.noise != "shared":
@@ -156,6 +164,10 @@ class PNConv(GPConvolution):
             raise ValueError(f"seed must be an integer or None, found {seed!r}.")
         self.seed = seed
         if self.variance_estimator == "stochastic":
+            if self.prior == "channel" and self.uncertainty == "diagonal":
+                raise ValueError(
+                    "variance_estimator='stochastic' needs prior='shared', found 'channel'."
+                )
             if self.uncertainty in _INPUT:
                 raise ValueError(
                     "variance_estimator='stochastic' needs uncertainty='diagonal', found "
@@ -170,7 +182,7 @@ class PNConv(GPConvolution):
         dim, channels = self._built_for = self._check_shapes(observations_shape)
         if query_shape is not None:
             self._check_query(query_shape, observations_shape["points"])
-        self._build_prior(channels)
+        self._build_prior(channels, each=self.prior == "channel")
         radius = DIFFUSION_PER_SPACING * self.spacing
         # Prior variance that the diffusion leaves, relative to s^2. Features as rough as the prior
         # would need the scale 1 / kept, far smoother ones 1; between the blocks of a network the
@@ -219,9 +231,37 @@ class PNConv(GPConvolution):
         """Sets length scale, drifts and diffusions to their start values for ``spacing``."""
         spacing = check_positive("spacing", spacing)
         scale = spacing / self.spacing
-        self.log_length_scale.assign(np.log(self.length_scale * scale))
+        length = np.log(self.length_scale * scale)
+        self.log_length_scale.assign(np.broadcast_to(length, self.log_length_scale.shape))
         self.drift.assign(self._initial_drift(spacing, self.drift.dtype))
         self.diffusion_factor.assign(self._initial_diffusion(spacing, self.diffusion_factor.dtype))
+
+    def adapt(self, data):
+        """As `GPConvolution.adapt`; with prior="channel" each channel's own spacing and size count.
+
+        A channel that no example sees at two points keeps the length scale of all points' spacing,
+        one that is never seen or always 0 the overall signal standard deviation.
+        """
+        super().adapt(data)
+        if self.prior == "shared":
+            return
+        data = {key: np.asarray(data[key]) for key in ("points", "values", "variance")}
+        lengths, levels = (np.exp(t) for t in (self.log_length_scale, self.log_signal_std))
+        for channel in range(len(lengths)):
+            variance = data["variance"][..., channel : channel + 1]
+            observed = np.isfinite(variance[..., 0])
+            values = data["values"][..., channel][observed].astype(np.float64)
+            if np.any(values):
+                levels[channel] = np.sqrt(np.mean(np.square(values)))
+            try:
+                spacing = point_spacing(
+                    data["points"][observed.any(-1)], variance[observed.any(-1)]
+                )
+            except ValueError:  # never at two points
+                continue
+            lengths[channel] = self.length_scale / self.spacing * spacing
+        self._set_level(levels)
+        self.log_length_scale.assign(np.log(lengths))
 
     def call(self, observations, query=None, training=False):
         points, values, variance = self._unpack(observations)
@@ -317,7 +357,8 @@ class PNConv(GPConvolution):
         )
         flow = {key: wide[key] for key in ("signal_std", "length_scale", "drift", "diffusion")}
         prior = operator_prior_covariance(**flow)
-        prior_variance = tf.einsum("ij,ica,jca->a", prior, *2 * [wide["weights"]])
+        pairs = "cij" if prior.shape.rank == 3 else "ij"
+        prior_variance = tf.einsum(f"{pairs},ica,jca->a", prior, *2 * [wide["weights"]])
         mean = tf.cast(tf.linalg.matrix_transpose(mean), query.dtype)
         return multivariate_normal(mean, covariance, prior_variance)
 
@@ -335,6 +376,7 @@ class PNConv(GPConvolution):
             "filters": self.filters,
             "num_basis": self.num_basis,
             "spacing": self.spacing,
+            "prior": self.prior,
             "uncertainty": self.uncertainty,
             "rank": self.rank,
             "variance_estimator": self.variance_estimator,

@@ -15,7 +15,7 @@ from tfpn.math.posterior import (
     posterior_mean,
     whiten,
 )
-from tfpn.math.sporadic import condition_pairs, solve_pairs
+from tfpn.math.sporadic import condition_channels, condition_pairs, solve_pairs
 
 NOISE = ("shared", "channel")
 TRAINS = ("kernel", "all")
@@ -41,6 +41,11 @@ class Conditioning:
     whitener: tf.Tensor = None
     log_det: tf.Tensor = None
 
+    @property
+    def each_prior(self):
+        """Whether every channel has a signal standard deviation and a length scale of its own."""
+        return self.signal_std.shape.rank > 0
+
     def factorised(self):
         """The same with the whitener and the log determinant, for shared noise."""
         whitener, log_det = whiten(*self._matrices(self.points, self.given_variance))
@@ -54,7 +59,9 @@ class Conditioning:
         return covariance, self._noise(given_variance)
 
     def _noise(self, given_variance):
-        return floored_variance(given_variance + self.observation_noise, self.signal_std)
+        # With channel noise the prior may differ from channel to channel.
+        signal_std = self.signal_std[:, None] if self.each_prior else self.signal_std
+        return floored_variance(given_variance + self.observation_noise, signal_std)
 
     def _pairs(self, trains):
         """Arguments of the functions for pairs of example and channel."""
@@ -71,6 +78,14 @@ class Conditioning:
             return *self.posterior(cross), self.negative_log_marginal_likelihood(trains)
         positional, options = self._pairs(trains)
         mean, explained, nll = condition_pairs(cross, *positional, **options)
+        return tf.transpose(mean, [0, 2, 3, 1]), explained, nll
+
+    def condition_flows(self, query, trains, *, drift, diffusion):
+        """`condition` for channels with priors of their own, by points and flows."""
+        positional, options = self._pairs(trains)
+        mean, explained, nll = condition_channels(
+            query, *positional, drift=drift, diffusion=diffusion, **options
+        )
         return tf.transpose(mean, [0, 2, 3, 1]), explained, nll
 
     def condition_mean(self, cross, trains):
@@ -151,7 +166,11 @@ def prepare(points, values, variance, *, signal_std, length_scale, noise, observ
         for t in (points, variance, signal_std, length_scale, observation_noise)
     )
     _check_shapes(points, values, variance)
-    _check_parameter_shapes(signal_std, length_scale, observation_noise, values.shape[-1])
+    _check_parameter_shapes(signal_std, length_scale, observation_noise, values.shape[-1], noise)
+    if max(signal_std.shape.rank, length_scale.shape.rank):
+        signal_std, length_scale = (
+            tf.broadcast_to(t, [values.shape[-1]]) for t in (signal_std, length_scale)
+        )
     if noise == "shared":
         given = _shared_variance(variance)
         observed = tf.math.is_finite(given)[..., None]
@@ -225,12 +244,20 @@ def _check_shapes(points, values, variance):
         )
 
 
-def _check_parameter_shapes(signal_std, length_scale, observation_noise, channels):
-    require_rank(signal_std, "signal_std", ())
-    require_rank(length_scale, "length_scale", ())
-    shape = observation_noise.shape
-    if shape.rank != 0 and not shape.is_compatible_with([channels]):
-        raise ValueError(
-            f"observation_noise has shape {shape}, expected a scalar or one for each of the "
-            f"{channels} channels."
-        )
+def _check_parameter_shapes(signal_std, length_scale, observation_noise, channels, noise):
+    for name, tensor in (("signal_std", signal_std), ("length_scale", length_scale)):
+        if tensor.shape.rank and noise != "channel":
+            raise ValueError(
+                f"{name} has shape {tensor.shape}: priors of each channel need noise='channel', "
+                f"found {noise!r}; give a scalar."
+            )
+    for name, tensor in (
+        ("signal_std", signal_std),
+        ("length_scale", length_scale),
+        ("observation_noise", observation_noise),
+    ):
+        if tensor.shape.rank != 0 and not tensor.shape.is_compatible_with([channels]):
+            raise ValueError(
+                f"{name} has shape {tensor.shape}, expected a scalar or one for each of the "
+                f"{channels} channels."
+            )

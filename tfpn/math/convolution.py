@@ -47,8 +47,8 @@ def convolve(
         weights: W_k transposed, as Keras kernels are, [K, c_in, c_out].
         drift: beta [K, d], in units of the points.
         diffusion: Sigma [K, d, d], symmetric positive semidefinite.
-        signal_std: prior standard deviation s, scalar.
-        length_scale: l, scalar, in units of the points.
+        signal_std: prior standard deviation s, scalar, or [c_in] with noise="channel".
+        length_scale: l, scalar, or [c_in] with noise="channel", in units of the points.
         noise: "shared" conditions all channels on the mean of their variances, one factorisation
             an example; all channels of a point must then be observed or missing together.
             "channel" is exact for any variances, with a factorisation for each channel of an
@@ -96,11 +96,16 @@ def convolve(
     weights, operators = _operators(gp, query, weights, drift, diffusion)
     trains = marginal_likelihood_trains
     if variance_estimator == "stochastic":
+        if gp.each_prior:
+            raise ValueError(
+                "variance_estimator='stochastic' takes one prior for all channels: give scalars "
+                "for signal_std and length_scale, or variance_estimator='exact'."
+            )
         response, new_variance, nll = estimate_condition(
             gp, operators, weights, trains, num_probes=num_probes, probes=probes, seed=seed
         )
     else:
-        response, explained, nll = gp.condition(operators.cross(), trains)
+        response, explained, nll = operators.condition(trains)
         new_variance = _mixed_variance(operators.prior(), explained, weights, gp.shared)
     return _mix(response, weights, bias), new_variance, nll
 
@@ -145,7 +150,10 @@ def convolve_mean(
         observation_noise=observation_noise,
     )  # fmt: skip
     weights, operators = _operators(gp, query, weights, drift, diffusion)
-    response, nll = gp.condition_mean(operators.cross(), marginal_likelihood_trains)
+    if gp.each_prior:
+        response, _, nll = operators.condition(marginal_likelihood_trains)
+    else:
+        response, nll = gp.condition_mean(operators.cross(), marginal_likelihood_trains)
     return _mix(response, weights, bias), nll
 
 
@@ -166,8 +174,15 @@ class _Operators:
         """k_i(x_m, x_n), [B, M, K, N]."""
         return operator_kernels(self.query, self._gp.points, **self.flow)
 
+    def condition(self, trains):
+        """Means, what is explained of the prior, and likelihood, as `Conditioning.condition`."""
+        if self._gp.each_prior:
+            flows = {key: self.flow[key] for key in ("drift", "diffusion")}
+            return self._gp.condition_flows(self.query, trains, **flows)
+        return self._gp.condition(self.cross(), trains)
+
     def prior(self):
-        """k_ij(x, x), [K, K]."""
+        """k_ij(x, x), [K, K], or [c, K, K] for channels with priors of their own."""
         return operator_prior_covariance(**self.flow)
 
 
@@ -226,7 +241,10 @@ def _mixed_variance(prior, explained, weights, shared):
     flat = tf.reshape(weights, [operators * channels, out])
     by_output = tf.reshape(tf.transpose(flat), [out, operators, channels])
     gram = tf.matmul(by_output, by_output, transpose_b=True)
-    prior = mix_channels(tf.reshape(prior, [1, -1]), tf.transpose(tf.reshape(gram, [out, -1])))
+    if prior.shape.rank == 2:
+        prior = mix_channels(tf.reshape(prior, [1, -1]), tf.transpose(tf.reshape(gram, [out, -1])))
+    else:
+        prior = tf.einsum("bij,iba,jba->a", prior, *2 * [weights])[None]
     if not shared:
         gram = tf.einsum("obi,obj->obij", *2 * [tf.transpose(by_output, [0, 2, 1])])
         explained = tf.einsum("bcmij->bmcij", explained)

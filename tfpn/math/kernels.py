@@ -162,13 +162,35 @@ def operator_kernels(query, points, *, signal_std, length_scale, drift, diffusio
         [B, M, K, N]: the operators stand between the points, so that the products of the
         posterior need no transposition.
     """
+    coefficients = operator_coefficients(signal_std, length_scale, drift, diffusion)
+    return kernels_of_coefficients(query, points, *coefficients)
+
+
+def operator_coefficients(signal_std, length_scale, drift, diffusion):
+    """What `kernels_of_coefficients` takes, without the points.
+
+    Args:
+        signal_std, length_scale: scalars, or [c] for priors that differ.
+        drift: beta [K, d].
+        diffusion: Sigma [K, d, d].
+
+    Returns:
+        coefficients [K, d, d+1] and log amplitudes [K], or [c, K, d, d+1] and [c, K].
+    """
+    signal_std, length_scale = (
+        tf.convert_to_tensor(t, diffusion.dtype)[..., None] for t in (signal_std, length_scale)
+    )
     whitener, log_amplitude = gaussian_whitener(length_scale, diffusion)
     offset = tf.linalg.matvec(whitener, drift)
     # Rows of `coefficients` act on the features (x_m - x_n, 1).
     coefficients = tf.concat([whitener, offset[..., None]], axis=-1)
+    return coefficients, log_amplitude + 2.0 * tf.math.log(signal_std)
+
+
+def kernels_of_coefficients(query, points, coefficients, log_amplitude):
+    """`operator_kernels` by `operator_coefficients`, of all examples or [B, ...] of each."""
     difference = query[:, :, :, None] - tf.linalg.matrix_transpose(points)[:, None]
     features = tf.concat([difference, tf.ones_like(difference[:, :, :1])], axis=2)
-    log_amplitude += 2.0 * tf.math.log(signal_std)
     return _gaussian_of_affine(coefficients, log_amplitude, features)
 
 
@@ -176,8 +198,13 @@ def operator_kernels(query, points, *, signal_std, length_scale, drift, diffusio
 def _gaussian_of_affine(coefficients, log_amplitude, features):
     """``exp(log_amplitude_k - 1/2 |coefficients_k features|^2)``, [B, M, K, N].
 
-    coefficients [K, d, d+1], log_amplitude [K], features [B, M, d+1, N].
+    coefficients [K, d, d+1], log_amplitude [K], or both with a leading axis B; features
+    [B, M, d+1, N].
     """
+    each = coefficients.shape.rank == 4
+    if each:  # between B and K the axis of the query points
+        coefficients, log_amplitude = coefficients[:, None], log_amplitude[:, None]
+    operators = coefficients.shape[-3]
     size = features.shape[2]
     pairs = [(p, q) for p in range(size) for q in range(p, size)]
     # The products f_p f_q, p <= q; the last one is 1.
@@ -186,19 +213,19 @@ def _gaussian_of_affine(coefficients, log_amplitude, features):
     )
 
     def white():
-        return [coefficients[:, axis] @ features for axis in range(size - 1)]
+        return [coefficients[..., axis, :] @ features for axis in range(size - 1)]
 
     def quadratic_form():
         """One matrix product, but its terms are as large as (drift / width)^2 and cancel."""
         form = -0.5 * tf.matmul(coefficients, coefficients, transpose_a=True)
-        form = tf.stack([form[:, p, q] * (1.0 + (p != q)) for p, q in pairs], axis=-1)
-        form += log_amplitude[:, None] * tf.one_hot(len(pairs) - 1, len(pairs), dtype=form.dtype)
+        form = tf.stack([form[..., p, q] * (1.0 + (p != q)) for p, q in pairs], axis=-1)
+        form += log_amplitude[..., None] * tf.one_hot(len(pairs) - 1, len(pairs), dtype=form.dtype)
         return tf.exp(tf.matmul(form, products))
 
     def sum_of_squares():
         """Accurate for any drift, with more passes over memory."""
         squares = tf.add_n([tf.square(w) for w in white()])
-        return tf.exp(log_amplitude[:, None] - 0.5 * squares)
+        return tf.exp(log_amplitude[..., None] - 0.5 * squares)
 
     if is_active():
         kernel = _one_pass(coefficients, log_amplitude, features)
@@ -206,21 +233,25 @@ def _gaussian_of_affine(coefficients, log_amplitude, features):
         # Drifts of up to 16 widths cost the quadratic form a rounding error of some 100 units.
         longest = tf.reduce_max(tf.reduce_sum(tf.square(coefficients[..., -1]), axis=-1))
         kernel = tf.cond(longest <= 256.0, quadratic_form, sum_of_squares)
-    kernel.set_shape([*features.shape[:2], coefficients.shape[0], features.shape[3]])
+    kernel.set_shape([*features.shape[:2], operators, features.shape[3]])
 
     def gradient(upstream):
         weighted = upstream * kernel
         # All parameter gradients are contractions of sum_mn weighted f f^T, symmetric in f.
         moments = tf.matmul(weighted, products, transpose_b=True)  # [B, M, K, pairs]
-        flat = [-1, coefficients.shape[0] * len(pairs)]
-        moments = tf.reshape(channel_sum(tf.reshape(moments, flat)), [-1, len(pairs)])
+        if each:
+            moments = tf.reduce_sum(moments, axis=1)
+        else:
+            flat = [-1, operators * len(pairs)]
+            moments = tf.reshape(channel_sum(tf.reshape(moments, flat)), [-1, len(pairs)])
         order = [pairs.index((min(p, q), max(p, q))) for p in range(size) for q in range(size)]
-        moments = tf.reshape(tf.gather(moments, order, axis=-1), [-1, size, size])
-        d_coefficients = -tf.matmul(coefficients, moments)
-        d_log_amplitude = moments[:, -1, -1]
+        shape = [-1, operators, size, size] if each else [-1, size, size]
+        moments = tf.reshape(tf.gather(moments, order, axis=-1), shape)
+        d_coefficients = -tf.matmul(coefficients[:, 0] if each else coefficients, moments)
+        d_log_amplitude = moments[..., -1, -1]
         d_features = -tf.add_n(
             [
-                tf.matmul(coefficients[:, axis], weighted * w, transpose_a=True)
+                tf.matmul(coefficients[..., axis, :], weighted * w, transpose_a=True)
                 for axis, w in enumerate(white())
             ]
         )
@@ -257,31 +288,31 @@ def _one_pass(coefficients, log_amplitude, features):
     """The sum of squares without products of matrices, to be compiled into one loop."""
     rows = tf.split(features, features.shape[2], axis=2)  # [B, M, 1, N] each
     white = [
-        tf.add_n([coefficients[:, axis, p, None] * row for p, row in enumerate(rows)])
-        for axis in range(coefficients.shape[1])
+        tf.add_n([coefficients[..., axis, p, None] * row for p, row in enumerate(rows)])
+        for axis in range(coefficients.shape[-2])
     ]
     exponent = -0.5 * tf.add_n([tf.square(w) for w in white])
-    return tf.exp(log_amplitude[:, None] + exponent)
+    return tf.exp(log_amplitude[..., None] + exponent)
 
 
 def operator_prior_covariance(*, signal_std, length_scale, drift, diffusion):
     """Prior covariances ``k_ij(x, x) = (exp(D_i) k exp(D_j)')(x, x)`` (eq. A_rbf_A).
 
     Args:
-        signal_std: scalar s.
-        length_scale: scalar l.
+        signal_std: s, scalar or [c].
+        length_scale: l, scalar or [c].
         drift: beta [K, d].
         diffusion: Sigma [K, d, d].
 
     Returns:
-        [K, K], the same at every point.
+        [K, K] or [c, K, K], the same at every point.
     """
     zeros = tf.zeros_like(drift)
     return diffused_kernel(
         zeros[:, None],
         zeros[None, :],
-        signal_std=signal_std,
-        length_scale=length_scale,
+        signal_std=tf.convert_to_tensor(signal_std, drift.dtype)[..., None, None],
+        length_scale=tf.convert_to_tensor(length_scale, drift.dtype)[..., None, None],
         drift=drift[:, None] - drift[None, :],
         diffusion=diffusion[:, None] + diffusion[None, :],
     )

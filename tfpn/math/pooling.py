@@ -157,6 +157,11 @@ def integrate(
         points, values, variance, signal_std=signal_std, length_scale=length_scale, noise=noise,
         observation_noise=observation_noise,
     )  # fmt: skip
+    if gp.each_prior:
+        raise ValueError(
+            "integrate takes one prior for all channels: give scalars for signal_std and "
+            f"length_scale, found the shapes {gp.signal_std.shape} and {gp.length_scale.shape}."
+        )
     if box is None:
         single = kernel_integral(gp.signal_std, gp.length_scale, gp.points.shape[-1])
         cross = single * tf.ones_like(gp.points[:, None, None, :, 0])

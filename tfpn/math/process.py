@@ -1,5 +1,6 @@
 """A convolution's output as a process: joint over query points, channel by channel."""
 
+import numpy as np
 import tensorflow as tf
 
 from tfpn.math.conditioning import prepare
@@ -53,6 +54,12 @@ def convolve_process(
     (TensorShape([1, 4, 2]), TensorShape([1, 2, 4, 4]))
     """
     values = tf.convert_to_tensor(values)
+    if max(np.ndim(signal_std), np.ndim(length_scale)):
+        return _of_each_channel(
+            points, values, variance, query, weights=weights, drift=drift, diffusion=diffusion,
+            signal_std=signal_std, length_scale=length_scale, noise=noise,
+            observation_noise=observation_noise, bias=bias,
+        )  # fmt: skip
     noise_variance = tf.convert_to_tensor(variance, values.dtype)
     if factors is not None:
         noise_variance = remainder_variance(noise_variance, factors)
@@ -85,3 +92,27 @@ def convolve_process(
         half = tf.einsum("bmanc,bncpd->bmapd", linear, covariance)
         result += tf.einsum("bmapd,bqapd->bamq", half, linear)
     return mean, result
+
+
+def _of_each_channel(points, values, variance, query, *, weights, signal_std, length_scale,
+                     observation_noise, bias, **options):  # fmt: skip
+    """The sum over input channels, which are independent, where each has a prior of its own."""
+    channels = values.shape[-1]
+    each = {
+        "signal_std": signal_std, "length_scale": length_scale,
+        "observation_noise": observation_noise,
+    }  # fmt: skip
+    each = {key: tf.broadcast_to(tensor, [channels]) for key, tensor in each.items()}
+    means, covariances = zip(
+        *(
+            convolve_process(
+                points, values[..., c : c + 1], variance[..., c : c + 1], query,
+                weights=weights[:, c : c + 1], **options,
+                **{key: tensor[c] for key, tensor in each.items()},
+            )
+            for c in range(channels)
+        ),
+        strict=True,
+    )  # fmt: skip
+    mean = tf.add_n(means)
+    return mean if bias is None else mean + bias, tf.add_n(covariances)

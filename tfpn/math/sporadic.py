@@ -15,11 +15,13 @@ import math
 import tensorflow as tf
 
 from tfpn.math.blocks import WHOLE, block_length, compiled, in_blocks, largest, sizes
-from tfpn.math.kernels import rbf_kernel
+from tfpn.math.fusion import fusion
+from tfpn.math.kernels import kernels_of_coefficients, operator_coefficients, rbf_kernel
 from tfpn.math.posterior import condition, negative_log_marginal_likelihood, solve, whiten
 
-# Rows of tensors: points of examples, points of pairs, pairs.
+# Rows of tensors: points of examples, points of pairs, pairs, examples of pairs, channels of pairs.
 _POINTS, _ENTRIES, _PAIRS = "points", "entries", "pairs"
+_EXAMPLES, _CHANNELS = "examples", "channels"
 
 
 def condition_pairs(cross, points, variance, values, signal_std, length_scale, *, nll_variance,
@@ -31,7 +33,7 @@ def condition_pairs(cross, points, variance, values, signal_std, length_scale, *
         points: [B, N, d], finite.
         variance: [B, c, N], positive, +inf where unobserved.
         values: [B, c, N, 1], finite.
-        signal_std, length_scale: scalars.
+        signal_std, length_scale: scalars, or in `solve_pairs` [c] too.
         nll_variance: equal to ``variance``; the marginal likelihood's gradient goes here.
         nll_trains_data: whether that gradient reaches points and values.
 
@@ -50,22 +52,63 @@ def condition_pairs(cross, points, variance, values, signal_std, length_scale, *
         return mean[..., 0], explained, gp.nll(values, nll_variance, nll_trains_data)
 
     flat = tf.linalg.matrix_transpose(tf.reshape(cross, [batch, queries * operators, size]))
-    mean, explained, nll = _for_pairs(
+    return _conditioned(
         function,
         (points, variance, nll_variance, values, signal_std, length_scale),
-        extra=(flat, _POINTS),
-        results=(
-            (_PAIRS, [queries, operators]),
-            (_PAIRS, [queries, operators, operators]),
-            (_PAIRS, []),
-        ),
+        extra=((flat, _POINTS),),
+        shape=(queries, operators),
+    )
+
+
+def condition_channels(query, points, variance, values, signal_std, length_scale, *, drift,
+                       diffusion, nll_variance, nll_trains_data):  # fmt: skip
+    """`condition_pairs` for channels with priors of their own.
+
+    The functionals' covariances with the points then differ from channel to channel, and each
+    block computes its own.
+
+    Args:
+        query: points [B, M, d] at which the K functionals ``(exp(D_i) f)(x_m)`` are taken.
+        signal_std, length_scale: [c].
+        drift, diffusion: [K, d] and [K, d, d].
+        points, variance, values, nll_variance, nll_trains_data: as in `condition_pairs`.
+
+    Returns:
+        As `condition_pairs`.
+    """
+    operators, queries = drift.shape[0], sizes(query)[1]
+
+    def function(block, points, variance, nll_variance, values, signal_std, length_scale, query,
+                 coefficients, log_amplitude):  # fmt: skip
+        gp = _Prior(block, points, variance, signal_std, length_scale)
+        with fusion(False):  # a block's number of points is its own
+            cross = kernels_of_coefficients(query, points, coefficients, log_amplitude)
+        mean, explained = condition(cross, gp.covariance, gp.variance, values, gp.whitener)
+        return mean[..., 0], explained, gp.nll(values, nll_variance, nll_trains_data)
+
+    coefficients = operator_coefficients(signal_std, length_scale, drift, diffusion)
+    return _conditioned(
+        function,
+        (points, variance, nll_variance, values, signal_std, length_scale),
+        extra=((query, _EXAMPLES), *((tensor, _CHANNELS) for tensor in coefficients)),
+        shape=(queries, operators),
+    )
+
+
+def _conditioned(function, tensors, *, extra, shape):
+    """What the function finds for ``shape`` = (M, K) functionals, for every pair."""
+    queries, operators = shape
+    *pairs, size = sizes(tensors[1])
+    shapes = [queries, operators], [queries, operators, operators], []
+    found = _for_pairs(
+        function,
+        tensors,
+        extra=extra,
+        results=[(_PAIRS, shape) for shape in shapes],
         numbers=largest(size * size, queries * operators * largest(size, operators)),
     )
-    pairs = sizes(variance)[:2]
-    return (
-        tf.reshape(mean, [*pairs, queries, operators]),
-        tf.reshape(explained, [*pairs, queries, operators, operators]),
-        tf.reshape(nll, pairs),
+    return tuple(
+        tf.reshape(result, [*pairs, *shape]) for result, shape in zip(found, shapes, strict=True)
     )
 
 
@@ -91,7 +134,7 @@ def solve_pairs(columns, points, variance, values, signal_std, length_scale, *, 
     solution, nll = _for_pairs(
         function,
         (points, variance, nll_variance, values, signal_std, length_scale),
-        extra=(columns, _ENTRIES),
+        extra=((columns, _ENTRIES),),
         results=((_ENTRIES, columns.shape[-1:]), (_PAIRS, [])),
         numbers=size * largest(size, columns.shape[-1]),
     )
@@ -104,6 +147,8 @@ class _Prior:
     def __init__(self, block, points, variance, signal_std, length_scale):
         self._block = block
         self._points = points
+        if signal_std.shape.rank:  # one for each pair
+            signal_std, length_scale = (t[:, None, None] for t in (signal_std, length_scale))
         self._hyper = {"signal_std": signal_std, "length_scale": length_scale}
         self.variance = self._without_padding(variance)
         self.covariance = rbf_kernel(points, points, **self._hyper)
@@ -126,19 +171,23 @@ class _Prior:
 
 
 def _for_pairs(function, tensors, *, extra, results, numbers):
-    """`in_blocks` for the six tensors of a prior with its data and one more of the given kind."""
-    tensor, kind = extra
+    """`in_blocks` for the six tensors of a prior with its data and more of the given kinds."""
     plan = _Plan(tensors[1], numbers)
+    hyper = _CHANNELS if tensors[4].shape.rank else WHOLE
+    tensors = (*tensors, *(tensor for tensor, _ in extra))
+    kinds = (
+        *(_POINTS, _ENTRIES, _ENTRIES, _ENTRIES, hyper, hyper),
+        *(kind for _, kind in extra),
+    )
+    axes = {_POINTS: 2, _ENTRIES: 3}
     return in_blocks(
         function,
         plan,
-        tensors=(
-            _rows(tensors[0], 2),
-            *(_rows(t, 3) for t in tensors[1:4]),
-            *tensors[4:],
-            _rows(tensor, 2 if kind == _POINTS else 3),
-        ),
-        kinds=(_POINTS, _ENTRIES, _ENTRIES, _ENTRIES, WHOLE, WHOLE, kind),
+        tensors=[
+            _rows(tensor, axes[kind]) if kind in axes else tensor
+            for tensor, kind in zip(tensors, kinds, strict=True)
+        ],
+        kinds=kinds,
         results=[
             (kind, plan.pairs * (1 if kind == _PAIRS else plan.points), shape)
             for kind, shape in results
@@ -183,5 +232,7 @@ class _Plan:
             _POINTS: (pair // self._channels)[:, None] * self.points + place,
             _ENTRIES: pair[:, None] * self.points + place,
             _PAIRS: pair,
+            _EXAMPLES: pair // self._channels,
+            _CHANNELS: pair % self._channels,
             "valid": start + tf.range(self._length) < self.pairs,
         }
