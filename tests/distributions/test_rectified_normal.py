@@ -2,6 +2,7 @@ import mpmath
 import numpy as np
 import oracle
 import pytest
+import scipy.stats
 import tensorflow as tf
 
 import tfpn
@@ -387,3 +388,16 @@ def test_standard_deviation_has_a_gradient_where_the_scale_is_0(argument):
     gradients = tape.gradient(stddev, [loc, spread])
     assert np.isfinite(gradients).all()
     np.testing.assert_array_equal(np.asarray(gradients)[:, :2], 0.0)
+
+
+@pytest.mark.parametrize("dtype, scale", [(np.float32, 3e19), (np.float64, 1e160)])
+def test_a_scale_whose_square_overflows(dtype, scale):
+    loc, scale = tf.constant(scale / 2, dtype), tf.constant(scale, dtype)
+    with tf.GradientTape() as tape:
+        tape.watch([loc, scale])
+        mean = RectifiedNormal(loc, scale).mean()
+    found = (float(mean / scale), *map(float, tape.gradient(mean, [loc, scale])))
+    # E relu(N(1/2, 1)) = phi(1/2) + Phi(1/2) / 2; derivatives Phi(1/2) and phi(1/2)
+    density, probability = scipy.stats.norm.pdf(0.5), scipy.stats.norm.cdf(0.5)
+    expected = (density + 0.5 * probability, probability, density)
+    np.testing.assert_allclose(found, expected, rtol=10 * np.finfo(dtype).eps)

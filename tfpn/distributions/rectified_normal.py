@@ -134,7 +134,14 @@ class RectifiedNormal(distribution.Distribution):
         if loc.shape.rank is None or loc.shape.as_list() != variance.shape.as_list():
             shape = tf.broadcast_dynamic_shape(tf.shape(loc), tf.shape(variance))
             loc, variance = tf.broadcast_to(loc, shape), tf.broadcast_to(variance, shape)
-        return rectified_moments(loc, variance)
+        if self._scale is None:
+            return rectified_moments(loc, variance)
+        # In units of a scale whose square would overflow. Being homogeneous, the moments do not
+        # depend on the unit, so no gradient passes through it.
+        scale = tf.broadcast_to(self._scale, tf.shape(loc))
+        unit = tf.stop_gradient(tf.where(scale > self.dtype.max**0.45, scale, tf.ones_like(scale)))
+        mean, variance = rectified_moments(loc / unit, tf.square(scale / unit))
+        return unit * mean, unit * (unit * variance)
 
     def raw_moment(self, order):
         """``E[h^order]`` for an order from 1 to 4: `tfpn.math.rectified_raw_moments`."""
