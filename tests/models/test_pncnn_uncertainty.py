@@ -57,7 +57,7 @@ def test_logits_covariance(uncertainty):
     model = _model(uncertainty, dtype="float64")
     pooled = {
         key: np.asarray(value)
-        for key, value in keras.Model(model.inputs_dict, model._pooled_output)(x).items()
+        for key, value in keras.Model(model.inputs_dict, model._moments_output)(x).items()
     }
     kernel, bias = model.get_layer("head").get_weights()
     if uncertainty == "joint":
@@ -233,7 +233,7 @@ def test_eager_graph_and_xla_agree(uncertainty, dtype, tolerance):
             pooled["covariance"] = factors @ np.swapaxes(factors, 1, 2)
         return pooled
 
-    network = keras.Model(model.inputs_dict, model._pooled_output)
+    network = keras.Model(model.inputs_dict, model._moments_output)
     eager = moments(network)
     assert set(eager) == {"values", "variance", "covariance"}
     for compiled in (tf.function(network), tf.function(network, jit_compile=True)):

@@ -12,14 +12,17 @@ from tfpn.math.pooling import integrate
 
 @keras.saving.register_keras_serializable(package="tfpn")
 class IntegralPooling(GPPosteriorLayer):
-    """Integral of each channel's GP posterior over the whole space or a box (appendix).
+    """Integral of each channel's GP posterior over the whole space, a box or a disc (appendix).
 
     Over R^d the mean is ``a 1^T (K + S)^-1 y`` with ``a = s^2 (2 pi l^2)^(d/2)`` and the variance
-    is infinite. Over a box both are finite, by products of normal CDFs.
+    is infinite. Over a box both are finite, by products of normal CDFs, and over a disc of the
+    plane, by Marcum's Q function (`tfpn.math.disc_integrals`). Rotations about the disc's centre
+    change nothing, nor do any over R^d; those of a box do.
 
     Args:
-        box: None for the whole space, or ``(low, high)``, each a number or a list of d numbers in
-            units of the points.
+        box: ``(low, high)``, each a number or a list of d numbers in units of the points.
+        disc: ``(centre, radius)``, the centre's two coordinates and a number in units of the
+            points, or a dict of the two. Without box and disc the integral is over the whole space.
         unit: unit of length that the integral is taken in, a weight that is not trained. 1 gives
             the integral itself; the d-th root of the domain's volume gives the average over the
             domain, which does not depend on the unit of the coordinates.
@@ -32,7 +35,7 @@ class IntegralPooling(GPPosteriorLayer):
 
     Output:
         A dict of ``values`` [B, c], the means, and ``variance`` [B, c]; over the whole space the
-        variance is +inf. Over a box ``factors`` [B, c, r] or ``covariance`` [B, c, c] besides, if
+        variance is +inf. Otherwise ``factors`` [B, c, r] or ``covariance`` [B, c, c] besides, if
         the input has factors or a joint covariance. An example without observations has the prior's
         integral: mean 0.
 
@@ -50,6 +53,7 @@ class IntegralPooling(GPPosteriorLayer):
         self,
         *,
         box=None,
+        disc=None,
         unit=1.0,
         spacing=0.1,
         signal_std=1.0,
@@ -71,7 +75,10 @@ class IntegralPooling(GPPosteriorLayer):
             marginal_likelihood_trains=marginal_likelihood_trains,
             **kwargs,
         )
-        self.box = None if box is None else _checked_box(box)
+        if box is not None and disc is not None:
+            raise ValueError(f"give box or disc, not both: found box={box!r} and disc={disc!r}.")
+        self.box = None if box is None else read_box(box)
+        self.disc = None if disc is None else read_disc(disc)
 
     def build(self, observations_shape):
         dim, channels = self._built_for = self._check_shapes(observations_shape)
@@ -81,6 +88,11 @@ class IntegralPooling(GPPosteriorLayer):
                     f"{type(self).__name__} {self.name!r}: box sides must be numbers or lists of "
                     f"{dim} numbers for points {tuple(observations_shape['points'])}, found {side}."
                 )
+        if self.disc and dim != 2:
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r}: a disc needs points of the plane [B, N, 2], "
+                f"found {tuple(observations_shape['points'])}; use a box."
+            )
         self._build_prior(channels)
         self.log_unit = self.add_weight(
             name="log_unit",
@@ -104,24 +116,30 @@ class IntegralPooling(GPPosteriorLayer):
         unit = tf.exp(self._cast(self.log_unit))
         prior = self._prior()
         prior["length_scale"] /= unit
-        box = self.box and tuple(tf.constant(side, unit.dtype) / unit for side in self.box)
+        domain = {}
+        if self.box:
+            domain["box"] = tuple(tf.constant(side, unit.dtype) / unit for side in self.box)
+        if self.disc:
+            domain["disc"] = tuple(
+                tf.constant(self.disc[key], unit.dtype) / unit for key in ("centre", "radius")
+            )
         factors, covariance = self._coherent(observations)
         given = points / unit, values, variance
         if factors is not None:
             _shared(prior)
-            mean, pooled, factors, nll = integrate_low_rank(*given, factors, box=box, **prior)
+            mean, pooled, factors, nll = integrate_low_rank(*given, factors, **domain, **prior)
         elif covariance is not None:
             _shared(prior)
-            mean, covariance, nll = integrate_joint(*given, covariance, box=box, **prior)
+            mean, covariance, nll = integrate_joint(*given, covariance, **domain, **prior)
             pooled = tf.linalg.diag_part(covariance)
         else:
-            mean, pooled, nll = integrate(*given, box=box, **prior)
+            mean, pooled, nll = integrate(*given, **domain, **prior)
         self._add_marginal_likelihood(nll, variance)
-        self._check_finite(mean) if self.box is None else self._check_finite(mean, pooled)
+        self._check_finite(mean, pooled) if domain else self._check_finite(mean)
         output = {"values": mean, "variance": pooled}
-        if self.box is not None and factors is not None:
+        if domain and factors is not None:
             output["factors"] = tf.transpose(factors, [1, 2, 0])
-        if self.box is not None and covariance is not None:
+        if domain and covariance is not None:
             output["covariance"] = covariance
         return output
 
@@ -132,17 +150,24 @@ class IntegralPooling(GPPosteriorLayer):
             return keras.KerasTensor(shape, dtype=self.algebra_dtype)
 
         output = {"values": spec(batch, channels), "variance": spec(batch, channels)}
-        if self.box is not None and "factors" in observations:
+        finite = self.box is not None or self.disc is not None
+        if finite and "factors" in observations:
             output["factors"] = spec(batch, channels, observations["factors"].shape[-1])
-        if self.box is not None and "covariance" in observations:
+        if finite and "covariance" in observations:
             output["covariance"] = spec(batch, channels, channels)
         return output
 
     def get_config(self):
-        return {**super().get_config(), "box": self.box, "unit": self.unit, "spacing": self.spacing}
+        return {
+            **super().get_config(),
+            "box": self.box,
+            "disc": self.disc,
+            "unit": self.unit,
+            "spacing": self.spacing,
+        }
 
 
-def _checked_box(box):
+def read_box(box):
     """``box`` as numbers and lists, which saving can write down."""
     try:
         low, high = (np.asarray(side, dtype=float) for side in box)
@@ -155,6 +180,25 @@ def _checked_box(box):
     raise ValueError(
         "box must be (low, high) with low < high, each a finite number or a list of d such "
         f"numbers, found {box!r}; for the whole space give None."
+    )
+
+
+def read_disc(disc):
+    """``disc`` as a dict of numbers, which saving can write down; it may be a pair or a dict."""
+    try:
+        if isinstance(disc, dict):
+            if set(disc) != {"centre", "radius"}:
+                raise ValueError
+            disc = disc["centre"], disc["radius"]
+        centre, radius = (np.asarray(part, dtype=float) for part in disc)
+        if centre.shape == (2,) and np.all(np.isfinite(centre)) and radius.shape == ():
+            if 0.0 < radius < np.inf:
+                return {"centre": centre.tolist(), "radius": float(radius)}
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(
+        "disc must be (centre, radius), or a dict of the two, with two finite coordinates and a "
+        f"positive number, found {disc!r}."
     )
 
 

@@ -2,6 +2,7 @@
 
 from tfpn.math.convolution import convolve, convolve_mean
 from tfpn.math.coupled import coupled_kernel
+from tfpn.math.disc import disc_integrals
 from tfpn.math.joint import convolve_joint, rectified_joint_covariance
 from tfpn.math.kernels import diffused_kernel, rbf_kernel
 from tfpn.math.low_rank import convolve_low_rank
@@ -31,6 +32,7 @@ __all__ = [
     "convolve_process",
     "coupled_kernel",
     "diffused_kernel",
+    "disc_integrals",
     "integrate",
     "kernel_integral",
     "negative_log_marginal_likelihood",

@@ -198,6 +198,7 @@ def integrate_joint(
     signal_std,
     length_scale,
     box=None,
+    disc=None,
     observation_noise=0.0,
     marginal_likelihood_trains="all",
 ):
@@ -208,7 +209,7 @@ def integrate_joint(
     channel.
 
     Args:
-        points, values, variance, signal_std, length_scale, box, observation_noise,
+        points, values, variance, signal_std, length_scale, box, disc, observation_noise,
             marginal_likelihood_trains: as in `integrate`, with noise="shared".
         covariance: [B, N, c, N, c], 0 where unobserved.
 
@@ -220,7 +221,7 @@ def integrate_joint(
     noisy = prepare(points, values, variance, observation_noise=observation_noise, **prior)
     exact = penalty(tf.convert_to_tensor(variance, noisy.values.dtype))
     gp = prepare(points, values, exact, observation_noise=observation_noise, **prior)
-    single, mean, own = integrated_gp(gp, box)
+    single, mean, own = integrated_gp(gp, box=box, disc=disc)
     weights = solve(*gp._matrices(gp.points, gp.given_variance), single[..., None], gp.whitener)
     pooled = tf.einsum("bn,bnamc,bm->bac", weights[..., 0], covariance, weights[..., 0])
     own = tf.broadcast_to(own[:, None], tf.shape(mean))

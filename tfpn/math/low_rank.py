@@ -19,7 +19,7 @@ from tfpn.math.channels import mix_channels
 from tfpn.math.conditioning import prepare
 from tfpn.math.convolution import _mix, _mixed_variance, _operators
 from tfpn.math.kernels import operator_pair_kernels
-from tfpn.math.pooling import box_integrals, kernel_integral
+from tfpn.math.pooling import domain_integrals
 from tfpn.math.posterior import solve
 
 # Columns beyond the rank and rounds of the subspace iteration for the first layer's factors.
@@ -282,13 +282,14 @@ def integrate_low_rank(
     signal_std,
     length_scale,
     box=None,
+    disc=None,
     observation_noise=0.0,
     marginal_likelihood_trains="all",
 ):
     """`integrate` with coherent uncertainty: the factors' integrals beside the remainder's.
 
     Args:
-        points, values, variance, signal_std, length_scale, box, observation_noise,
+        points, values, variance, signal_std, length_scale, box, disc, observation_noise,
             marginal_likelihood_trains: as in `integrate`, with noise="shared".
         factors: [r, B, N, c], 0 where unobserved.
 
@@ -302,7 +303,7 @@ def integrate_low_rank(
         points, values, variance, signal_std=signal_std, length_scale=length_scale, noise="shared",
         observation_noise=observation_noise,
     )  # fmt: skip
-    single, mean, remainder = integrated_gp(gp, box)
+    single, mean, remainder = integrated_gp(gp, box=box, disc=disc)
     matrices = gp._matrices(gp.points, gp.given_variance)
     weights = solve(*matrices, single[..., None], gp.whitener)
     factors = tf.matmul(weights, factors, transpose_a=True)[:, :, 0]
@@ -310,15 +311,17 @@ def integrate_low_rank(
     return mean, variance, factors, gp.negative_log_marginal_likelihood(marginal_likelihood_trains)
 
 
-def integrated_gp(gp, box):
-    """Integral of a GP with shared noise: (P k)(X) [B, N], the mean [B, c] and the variance [B]."""
-    if box is None:
-        single = kernel_integral(gp.signal_std, gp.length_scale, gp.points.shape[-1])
-        single *= tf.ones_like(gp.points[..., 0])
-        mean = gp.posterior_mean(single[:, None, None])[:, 0, 0]
-        return single, mean, tf.fill(tf.shape(mean)[:1], tf.constant(math.inf, mean.dtype))
-    single, double = box_integrals(
-        gp.points, signal_std=gp.signal_std, length_scale=gp.length_scale, low=box[0], high=box[1]
+def integrated_gp(gp, **domain):
+    """Integral of a GP with shared noise: (P k)(X) [B, N], the mean [B, c] and the variance [B].
+
+    ``domain`` is the box or the disc of `domain_integrals`.
+    """
+    single, double = domain_integrals(
+        gp.points, signal_std=gp.signal_std, length_scale=gp.length_scale, **domain
     )
-    mean, explained = gp.posterior(single[:, None, None])
+    cross = single[:, None, None]
+    if all(region is None for region in domain.values()):
+        mean = gp.posterior_mean(cross)[:, 0, 0]
+        return single, mean, tf.fill(tf.shape(mean)[:1], double)
+    mean, explained = gp.posterior(cross)
     return single, mean[:, 0, 0], tf.nn.relu(double - explained[:, 0, 0, 0])

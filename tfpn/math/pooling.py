@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tfpn.math.checks import floating, require_static_dim
 from tfpn.math.conditioning import prepare
+from tfpn.math.disc import disc_integrals
 
 
 def kernel_integral(signal_std, length_scale, dim):
@@ -116,6 +117,32 @@ def _double_factor(width):
     )
 
 
+def domain_integrals(points, *, signal_std, length_scale, box=None, disc=None):
+    """(P k)(x_n) and P k P' of R^d, a box ``(low, high)`` or a disc ``(centre, radius)``.
+
+    Args:
+        points: [..., d].
+        signal_std, length_scale: scalars.
+        box, disc: one of them, or neither for R^d.
+
+    Returns:
+        (P k)(x_n) of shape [...] and the scalar P k P', which over R^d is infinite.
+
+    Raises:
+        ValueError: if both are given, or for those of `box_integrals` and `disc_integrals`.
+    """
+    prior = {"signal_std": signal_std, "length_scale": length_scale}
+    if box is not None and disc is not None:
+        raise ValueError(f"give box or disc, not both: found box={box!r} and disc={disc!r}.")
+    if box is not None:
+        return box_integrals(points, low=box[0], high=box[1], **prior)
+    if disc is not None:
+        return disc_integrals(points, centre=disc[0], radius=disc[1], **prior)
+    single = kernel_integral(signal_std, length_scale, points.shape[-1])
+    single *= tf.ones_like(points[..., 0])
+    return single, tf.constant(math.inf, points.dtype)
+
+
 def integrate(
     points,
     values,
@@ -124,11 +151,12 @@ def integrate(
     signal_std,
     length_scale,
     box=None,
+    disc=None,
     noise="shared",
     observation_noise=0.0,
     marginal_likelihood_trains="all",
 ):
-    """Integral of each channel's GP posterior over R^d or a box (appendix on integral pooling).
+    """Integral of each channel's GP posterior over R^d, a box or a disc (appendix on pooling).
 
         mean = (P k)(X) (K + S)^-1 y        variance = P k P' - (P k)(X) (K + S)^-1 (P k)(X)^T
 
@@ -136,7 +164,8 @@ def integrate(
 
     Args:
         points, values, variance: the observations, as in `convolve`.
-        box: None for R^d, or ``(low, high)``, each a scalar or [d].
+        box: ``(low, high)``, each a scalar or [d].
+        disc: ``(centre, radius)``, [2] and a scalar. Without box and disc it is R^d.
         signal_std, length_scale, noise, observation_noise, marginal_likelihood_trains: as in
             `convolve`.
 
@@ -162,16 +191,14 @@ def integrate(
             "integrate takes one prior for all channels: give scalars for signal_std and "
             f"length_scale, found the shapes {gp.signal_std.shape} and {gp.length_scale.shape}."
         )
-    if box is None:
-        single = kernel_integral(gp.signal_std, gp.length_scale, gp.points.shape[-1])
-        cross = single * tf.ones_like(gp.points[:, None, None, :, 0])
+    prior = {"signal_std": gp.signal_std, "length_scale": gp.length_scale}
+    single, double = domain_integrals(gp.points, box=box, disc=disc, **prior)
+    cross = single[:, None, None]
+    if box is None and disc is None:
         mean, nll = gp.condition_mean(cross, marginal_likelihood_trains)
         mean = mean[:, 0, 0]
-        return mean, tf.fill(tf.shape(mean), tf.constant(math.inf, mean.dtype)), nll
-    single, double = box_integrals(
-        gp.points, signal_std=gp.signal_std, length_scale=gp.length_scale, low=box[0], high=box[1]
-    )
-    mean, explained, nll = gp.condition(single[:, None, None], marginal_likelihood_trains)
+        return mean, tf.fill(tf.shape(mean), double), nll
+    mean, explained, nll = gp.condition(cross, marginal_likelihood_trains)
     left = tf.nn.relu(double - explained[..., 0, 0, 0])  # [B], or [B, c] with channel noise
     variance = tf.broadcast_to(left[:, None] if gp.shared else left, tf.shape(mean[:, 0, 0]))
     return mean[:, 0, 0], variance, nll

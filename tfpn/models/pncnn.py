@@ -1,21 +1,25 @@
 """The probabilistic numeric convolutional network."""
 
-import warnings
-
 import keras
-import numpy as np
 import tensorflow as tf
 
-from tfpn.contract import check_observations
-from tfpn.layers import ChannelMix, GPNormalization, IntegralPooling, PNConv, ProbReLU
+from tfpn.layers import ChannelMix, GPNormalization, PNConv, ProbReLU
 from tfpn.layers.base import check_choice, check_count, check_positive
 from tfpn.layers.pn_conv import UNCERTAINTY
-from tfpn.models.predictive import Predictive, not_calibrated
-from tfpn.spacing import point_spacing
+from tfpn.models.network import (
+    PNNetwork,
+    check_outputs,
+    network_inputs,
+    points_dtype,
+    pool_and_head,
+    read_pooling,
+)
+
+_NO_ARGUMENTS = ("self", "__class__", "policy", "trainable")
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class PNCNN(Predictive, keras.Model):
+class PNCNN(PNNetwork):
     """Probabilistic numeric CNN: classifier or regressor of irregularly sampled signals.
 
     ``num_blocks`` times [PNConv -> ProbReLU -> ChannelMix -> GPNormalization], integral pooling,
@@ -58,9 +62,9 @@ class PNCNN(Predictive, keras.Model):
         marginal_likelihood_weight: lambda in ``loss = task + lambda * L_GP``, with L_GP each
             layer's mean negative log marginal likelihood, summed over the layers.
         marginal_likelihood_trains: what L_GP may train, "kernel" (the priors' parameters) or "all".
-        pooling: "space" integrates over the whole space (infinite variance), or a box
-            ``(low, high)``, each a number or d numbers in units of the points, which makes the
-            outputs Gaussian (see `predict_distribution`).
+        pooling: "space" integrates over the whole space (infinite variance). A box ``(low, high)``,
+            each a number or d numbers in units of the points, or in the plane a disc ``{"centre":
+            (x, y), "radius": r}``, makes the outputs Gaussian (see `predict_distribution`).
         dtype: policy of the layers. With "float64" hand over a `tf.data.Dataset`, or call
             ``keras.config.set_floatx("float64")``: `fit` and `predict` convert arrays to Keras's
             floatx before the model sees them.
@@ -117,11 +121,7 @@ class PNCNN(Predictive, keras.Model):
         name=None,
         trainable=True,
     ):
-        if num_classes is not None and num_outputs is not None:
-            raise ValueError(
-                f"give num_classes or num_outputs, not both: found {num_classes} and "
-                f"{num_outputs}; for regression set num_classes=None."
-            )
+        check_outputs(num_classes, num_outputs)
         check_choice("uncertainty", uncertainty, UNCERTAINTY)
         check_count("num_blocks", num_blocks)
         check_count("channels", channels)
@@ -129,21 +129,17 @@ class PNCNN(Predictive, keras.Model):
             check_positive("feature_noise", feature_noise)
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # also where it came from the global policy, for reloading
-        pooling = self._checked_pooling(pooling)
-        config = dict(locals())
+        pooling = read_pooling(pooling)
+        config = {k: v for k, v in locals().items() if k not in _NO_ARGUMENTS}
         likelihood = {
             "marginal_likelihood_weight": marginal_likelihood_weight,
             "marginal_likelihood_trains": marginal_likelihood_trains,
         }
-        points_dtype = "float64" if policy.compute_dtype == "float64" else "float32"
-        inputs = {
-            key: keras.Input((None, size), dtype=points_dtype, name=key)
-            for key, size in (
-                ("points", check_count("spatial_dim", spatial_dim)),
-                ("values", check_count("in_channels", in_channels)),
-                ("variance", in_channels),
-            )
-        }
+        inputs = network_inputs(
+            check_count("spatial_dim", spatial_dim),
+            check_count("in_channels", in_channels),
+            points_dtype(policy),
+        )
         x, convolution_inputs = inputs, {}
         for block in range(1, num_blocks + 1):
             first = block == 1
@@ -168,160 +164,49 @@ class PNCNN(Predictive, keras.Model):
             x = ChannelMix(channels, dtype=dtype, name=f"mix_{block}")(x)
             if normalization:
                 x = GPNormalization(dtype=dtype, name=f"norm_{block}")(x)
-        pooled = IntegralPooling(
-            box=None if pooling == "space" else pooling,
+        pooled, outputs = pool_and_head(
+            x,
+            pooling,
+            num_classes if num_outputs is None else num_outputs,
             spacing=spacing,
             observation_noise=feature_noise,
             dtype=dtype,
-            name="pooling",
             **likelihood,
-        )(x)
-        outputs = pooled
-        units = num_classes if num_outputs is None else num_outputs
-        if units is not None:
-            outputs = keras.layers.Dense(
-                # In full precision under a mixed policy: these are the logits.
-                check_count("num_classes or num_outputs", units),
-                dtype=points_dtype,
-                name="head",
-            )(pooled["values"])
-        super().__init__(inputs=inputs, outputs=outputs, name=name)
-        self.trainable = trainable
-        self._pooled_output = pooled
-        self._convolution_inputs = convolution_inputs
-        self._calibration = None
-        if num_outputs is not None and pooling != "space":
-            # log of the factor of the network's variance, log of the targets' noise variance
-            self._calibration = self.add_weight(
-                name="calibration", shape=(2, num_outputs), initializer=not_calibrated,
-                trainable=False,
-            )  # fmt: skip
-        self._config = {k: v for k, v in config.items() if k not in ("self", "__class__", "policy")}
-        self._config["name"] = self.name
-
-    @staticmethod
-    def _checked_pooling(pooling):
-        """ "space", or the box as numbers and lists, which saving can write down."""
-        if isinstance(pooling, str):
-            if pooling == "space":
-                return pooling
-        else:
-            try:
-                low, high = (np.asarray(side, dtype=float) for side in pooling)
-                if np.all(low < high) and np.all(np.isfinite(low) & np.isfinite(high)):
-                    return [low.tolist(), high.tolist()]
-            except (TypeError, ValueError):
-                pass
-        raise ValueError(
-            "pooling must be 'space' or a box (low, high) with low < high, such as (0.0, 1.0), "
-            f"found {pooling!r}."
         )
+        calibrated = num_outputs is not None and pooling != "space"
+        super().__init__(
+            inputs,
+            outputs,
+            config=config,
+            moments=pooled,
+            calibrated=range(num_outputs) if calibrated else None,
+            trainable=trainable,
+        )
+        self._convolution_inputs = convolution_inputs
 
-    @property
-    def pn_layers(self):
-        """The layers that hold a GP prior: all convolutions and the pooling, in order."""
-        return [layer for layer in self.layers if isinstance(layer, (PNConv, IntegralPooling))]
-
-    def adapt(self, data):
-        """Starts length scales, drifts, signal and noise level from the data, before training.
-
-        All convolutions and the pooling take the data's spacing, the median distance to the second
-        nearest neighbour; the first convolution, which sees the raw values, takes their root mean
-        square as well; and the pooling measures its integral in units of the box, or of the volume
-        that the points fill. So a model does not depend on the units of points and values.
+    def feature_process(self, x, layer, query):
+        """A convolution's output as a Gaussian process over any query points.
 
         Args:
-            data: the observations dict, or a `tf.data.Dataset` of such dicts or of tuples that
-                begin with one, of which enough batches for 256 examples are read.
+            x: the observations dict.
+            layer: name of the convolution, such as "conv_2".
+            query: points [B, M, d], or [1, M, d] for the same ones in all examples.
+
+        Returns:
+            A `tfp.distributions.MultivariateNormalTriL` with batch shape [B, channels] and event
+            shape [M]: each channel's joint distribution over the query points.
 
         Raises:
-            ValueError: if the data are not observations (as `tfpn.observations` makes them) of the
-                model's dimension and channels, if some points are observed in some channels only
-                and the model's ``input_noise`` is "shared", if no example has two distinct
-                observed points, or for an unbatched data set.
-
-        Warns:
-            UserWarning: if the points are so far from the origin that their differences have lost
-                their digits, or if channels of a point differ in variance and "shared" averages it.
+            ValueError: if there is no such convolution, or if it carries no uncertainty.
         """
-        config = self._config
-        if isinstance(data, tf.data.Dataset):
-            data = _first_examples(data)
-        data = check_observations(
-            data, spatial_dim=config["spatial_dim"], channels=config["in_channels"]
-        )
-        observed = np.isfinite(data["variance"])
-        if config["input_noise"] == "shared" and np.any(observed.any(-1) != observed.all(-1)):
+        if layer not in self._convolution_inputs:
             raise ValueError(
-                "some points are observed in some channels only, which input_noise='shared' cannot "
-                "represent: build the model with input_noise='channel'."
+                f"layer must be one of {list(self._convolution_inputs)}, found {layer!r}."
             )
-        if config["input_noise"] == "shared" and _differs_between_channels(data["variance"]):
-            warnings.warn(
-                "the channels of some points have different variances, of which "
-                "input_noise='shared' takes the mean: build the model with input_noise='channel' "
-                "to keep them apart.",
-                stacklevel=2,
-            )
-        spacing = point_spacing(data["points"], data["variance"])
-        dtype = self.inputs_dict["points"].dtype
-        resolution = np.finfo(dtype).eps * np.abs(data["points"][observed.any(-1)]).max()
-        if resolution > 1e-3 * spacing:
-            warnings.warn(
-                f"points lie up to {resolution / np.finfo(dtype).eps:.3g} from the origin, where "
-                f"{dtype} resolves {resolution:.2g}, but they are {spacing:.2g} apart: subtract an "
-                "origin from the points, or use dtype='float64'.",
-                stacklevel=2,
-            )
-        first, *others = self.pn_layers
-        first.adapt(data)
-        for layer in others:
-            layer.set_spacing(spacing)
-        if config["pooling"] == "space":
-            filled = np.median(observed.any(-1).sum(-1)) ** (1.0 / config["spatial_dim"])
-            unit = spacing * max(filled, 1.0)
-        else:
-            sides = np.subtract(*config["pooling"][::-1]) * np.ones(config["spatial_dim"])
-            unit = np.prod(sides) ** (1.0 / config["spatial_dim"])
-        self.get_layer("pooling").set_unit(unit)
-
-    @property
-    def inputs_dict(self):
-        """The symbolic inputs by name, for building sub-models."""
-        return {tensor.name: tensor for tensor in self.inputs}
-
-    def get_config(self):
-        return {**self._config, "trainable": self.trainable}
-
-
-def _differs_between_channels(variance):
-    """Whether observed variances of one point differ by more than a tenth of the larger."""
-    known = np.isfinite(variance).all(-1)
-    low, high = variance[known].min(-1), variance[known].max(-1)
-    return np.any(low < 0.9 * high)
-
-
-def _first_examples(dataset, count=256):
-    """The first ``count`` examples of a batched data set as one dict."""
-    batches, examples = [], 0
-    for element in dataset:
-        batch = element[0] if isinstance(element, (tuple, list)) else element
-        if len(batch["points"].shape) != 3:
-            raise ValueError(
-                f"adapt needs a batched data set; its points have shape {batch['points'].shape}, "
-                "expected [B, N, d]: call .batch() on it."
-            )
-        batches.append({key: np.asarray(value) for key, value in batch.items()})
-        examples += len(batches[-1]["points"])
-        if examples >= count:
-            break
-    size = max(batch["points"].shape[1] for batch in batches)
-
-    def padded(array, fill):
-        return np.pad(array, [(0, 0), (0, size - array.shape[1]), (0, 0)], constant_values=fill)
-
-    fills = {"points": 0.0, "values": 0.0, "variance": np.inf}
-    return {
-        key: np.concatenate([padded(batch[key], fill) for batch in batches])
-        for key, fill in fills.items()
-    }
+        convolution = self.get_layer(layer)
+        before = keras.Model(self.inputs_dict, self._convolution_inputs[layer])
+        features = before({key: tf.convert_to_tensor(x[key]) for key in self.inputs_dict})
+        query = tf.convert_to_tensor(query, features["points"].dtype)
+        if query.shape[0] == 1:
+            query = tf.repeat(query, tf.shape(features["points"])[0], axis=0)
+        return convolution.process(features, query)

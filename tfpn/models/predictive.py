@@ -1,4 +1,4 @@
-"""What a trained PNCNN says: distributions of outputs and features."""
+"""What a trained model says: distributions of outputs and features."""
 
 import functools
 
@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfpn.contract import KEYS
 from tfpn.layers.base import check_count
 
 # Points times channels whose joint covariance `feature_maps` holds at a time.
@@ -13,42 +14,62 @@ _JOINT_QUERY = 512
 
 
 class Predictive:
-    """Mix-in for `PNCNN`: its outputs and features as distributions.
+    """Mix-in for the models: outputs and features as distributions.
 
     TensorFlow Probability and SciPy's statistics are loaded when they are first needed: training
     needs neither, and they take time and memory.
     """
 
+    @property
+    def finite_variance(self):
+        """Whether `predict_distribution` works: whether the outputs have a finite variance."""
+        return self._config["pooling"] != "space" and self._has_head()
+
     def calibrate(self, x, y, batch_size=32):
         """Fits a regression model's predictive variances to held-out targets.
 
         For each output the predictive variance becomes ``factor * variance + noise``, with the
-        network's own variance and the two numbers of largest likelihood on these data. From then on
+        network's own variance and the two numbers of largest likelihood on these data (for fields
+        the same two for all components of a field that rotates). From then on
         `predict_distribution` is a predictive distribution of targets; saving keeps it.
 
         Args:
             x: the observations dict of data that the model was not trained on.
-            y: targets [B, num_outputs], or [B] for one output.
+            y: targets of the outputs' shape, [B, num_outputs] (or [B] for one output) or
+                [B, M, channels] for fields; NaN where nothing was measured.
             batch_size: examples at a time.
 
         Raises:
-            ValueError: if the model is no regression with a box as its pooling, or if the targets'
-                shape is wrong or they are not finite.
+            ValueError: if the model is no regression with a finite variance, if the targets' shape
+                is wrong or they are infinite, or if an output has no target.
         """
         if self._calibration is None:
             raise ValueError(
                 "calibrate needs a regression model with a finite variance: build it with "
-                "num_classes=None, num_outputs=... and pooling=(low, high)."
+                "num_classes=None, num_outputs=... and a box or disc as its pooling."
             )
         targets = np.asarray(y, np.float64)
-        targets = targets[:, None] if targets.ndim == 1 else targets
-        expected = (len(x["points"]), self._config["num_outputs"])
-        if targets.shape != expected or not np.all(np.isfinite(targets)):
+        outputs = len(self._calibrated)
+        # One output's targets may come without the last axis.
+        query = [len(x["query"][0])] if "query" in self.inputs_dict and len(x["query"]) else []
+        expected = (len(x["points"]), *query, outputs)
+        if outputs == 1 and targets.shape == expected[:-1]:
+            targets = targets[..., None]
+        if targets.shape != expected or np.any(np.isinf(targets)):
             raise ValueError(
-                f"y must hold finite numbers of shape {expected}, found shape {np.shape(y)}."
+                f"y must hold finite numbers (or NaN, not measured) of shape {expected}, found "
+                f"shape {np.shape(y)}."
             )
-        if not len(targets):
-            raise ValueError("y holds no example to calibrate on; give held-out data.")
+        blocks = np.broadcast_to(self._calibrated, targets.shape)
+        chosen = [
+            np.isfinite(targets) & (blocks == block) for block in range(self._calibration.shape[1])
+        ]
+        empty = [block for block, entries in enumerate(chosen) if not entries.any()]
+        if empty:
+            raise ValueError(
+                f"y holds no example to calibrate on for the output(s) {empty} (counted from 0; a "
+                "field's components count as one): give held-out data."
+            )
         before = self._calibration.numpy()
         self._calibration.assign(not_calibrated(before.shape, before.dtype))
         try:
@@ -58,8 +79,21 @@ class Predictive:
             raise
         residuals = targets - np.asarray(predicted.mean(), np.float64)
         variances = np.asarray(predicted.variance(), np.float64)
-        fits = [_fit_variance(*pair) for pair in zip(residuals.T, variances.T, strict=True)]
+        fits = [_fit_variance(residuals[entries], variances[entries]) for entries in chosen]
         self._calibration.assign(np.stack(fits, axis=1))
+
+    def _factor_and_noise(self):
+        """Of each output in float64: 1 and 0 without a calibration."""
+        if self._calibration is None:
+            return 1.0, 0.0
+        return np.exp(np.asarray(self._calibration, np.float64))[:, list(self._calibrated)]
+
+    def _predicted(self, network, x, batch_size):
+        """Keras's predict, in the inputs' dtype, which arrays would lose to Keras's floatx."""
+        if isinstance(x, dict):
+            x = {key: np.asarray(x[key], given.dtype) for key, given in self.inputs_dict.items()}
+            x = tf.data.Dataset.from_tensor_slices(x).batch(batch_size)
+        return network.predict(x, verbose=0)
 
     def predict_distribution(self, x, batch_size=32):
         """The outputs as jointly normal variables.
@@ -88,13 +122,14 @@ class Predictive:
                 "pooling='space' integrates over all of space, so the outputs' variance is "
                 "infinite; build the model with pooling=(low, high), the box of the data."
             )
-        self._check_head()
-        pooled = self._pooled.predict(x, batch_size=batch_size, verbose=0)
+        if not self._has_head():
+            raise ValueError("this model has no head: give num_classes or num_outputs.")
+        pooled = self._predicted(self._moments, x, batch_size)
         head = self.get_layer("head")
         kernel, bias = (np.asarray(w, np.float64) for w in (head.kernel, head.bias))
         covariance = np.swapaxes(kernel, -2, -1) @ _pooled_covariance(pooled) @ kernel
         if self._calibration is not None:
-            factor, noise = np.exp(np.asarray(self._calibration, np.float64))
+            factor, noise = self._factor_and_noise()
             covariance = covariance * np.sqrt(factor[:, None] * factor) + np.diag(noise)
         dtype = pooled["values"].dtype
         loc = pooled["values"] @ kernel + bias
@@ -122,8 +157,8 @@ class Predictive:
                 "predict_proba needs a classifier of at least two classes, found num_classes="
                 f"{self._config['num_classes']}: build the model with num_classes=2 or more."
             )
-        if self._config["pooling"] == "space":
-            return special.softmax(self.predict(x, batch_size=batch_size, verbose=0), axis=-1)
+        if not self.finite_variance:
+            return special.softmax(self._predicted(self, x, batch_size), axis=-1)
         logits = self.predict_distribution(x, batch_size=batch_size)
         loc, factor = logits.loc.numpy(), logits.scale_tril.numpy()
         normal = stats.qmc.MultivariateNormalQMC(np.zeros(loc.shape[-1]), seed=0)
@@ -133,41 +168,13 @@ class Predictive:
             total += special.softmax(loc + factor @ point, axis=-1)
         return total / len(points)
 
-    def _check_head(self):
-        if "head" not in [layer.name for layer in self.layers]:
-            raise ValueError("this model has no head: give num_classes or num_outputs.")
-
-    def feature_process(self, x, layer, query):
-        """A convolution's output as a Gaussian process over any query points.
-
-        Args:
-            x: the observations dict.
-            layer: name of the convolution, such as "conv_2".
-            query: points [B, M, d], or [1, M, d] for the same ones in all examples.
-
-        Returns:
-            A `tfp.distributions.MultivariateNormalTriL` with batch shape [B, channels] and event
-            shape [M]: each channel's joint distribution over the query points.
-
-        Raises:
-            ValueError: if there is no such convolution, or if it carries no uncertainty.
-        """
-        if layer not in self._convolution_inputs:
-            raise ValueError(
-                f"layer must be one of {list(self._convolution_inputs)}, found {layer!r}."
-            )
-        convolution = self.get_layer(layer)
-        before = keras.Model(self.inputs_dict, self._convolution_inputs[layer])
-        features = before({key: tf.convert_to_tensor(x[key]) for key in self.inputs_dict})
-        query = tf.convert_to_tensor(query, features["points"].dtype)
-        if query.shape[0] == 1:
-            query = tf.repeat(query, tf.shape(features["points"])[0], axis=0)
-        return convolution.process(features, query)
+    def _has_head(self):
+        return "head" in [layer.name for layer in self.layers]
 
     @functools.cached_property
-    def _pooled(self):
+    def _moments(self):
         """The network up to the pooling: a dict of means, variances and what goes with them."""
-        return keras.Model(self.inputs_dict, self._pooled_output)
+        return keras.Model(self.inputs_dict, self._moments_output)
 
     def feature_maps(self, x, query):
         """Each block's output as a Gaussian at any points, for figures and inspection.
@@ -183,6 +190,7 @@ class Predictive:
         query = tf.convert_to_tensor(query, self.inputs_dict["points"].dtype)
         if query.shape[0] == 1:
             query = tf.repeat(query, len(x["points"]), axis=0)
+        x = {key: x[key] for key in KEYS}
         # "joint" would keep the covariance of all query points and channels.
         size = query.shape[1]
         if self._config["uncertainty"] == "joint":
@@ -199,10 +207,7 @@ class Predictive:
                 layer = self.get_layer(name)
                 outputs, x = [layer(output) for output in outputs], layer(x)
             maps.append(
-                {
-                    key: tf.concat([output[key] for output in outputs], axis=1)
-                    for key in ("points", "values", "variance")
-                }
+                {key: tf.concat([output[key] for output in outputs], axis=1) for key in KEYS}
             )
         return maps
 

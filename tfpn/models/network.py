@@ -1,0 +1,236 @@
+"""What the models share: their inputs, the pooling and the head, and the start from data."""
+
+import warnings
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfpn.contract import KEYS, check_observations
+from tfpn.layers import IntegralPooling
+from tfpn.layers.base import GPPosteriorLayer, check_count
+from tfpn.layers.integral_pooling import read_box, read_disc
+from tfpn.models.predictive import Predictive, not_calibrated
+from tfpn.spacing import point_spacing
+
+
+class PNNetwork(Predictive, keras.Model):
+    """Base of the models: a functional Keras model from observations.
+
+    A subclass's constructor builds the layers with names of its own: "conv_1" and so on for the
+    convolutions, "pooling" for the integral pooling (if there is one) and "head" for what follows.
+
+    Args:
+        inputs: from `network_inputs`.
+        outputs: the model's symbolic output.
+        config: all arguments of the subclass's constructor, but for ``trainable``, in a form that
+            saving can write down.
+        moments: symbolic dict of the means and variances from which the outputs' come: of the
+            pooled features, or of a field.
+        calibrated: None, or for each output the number of the calibration that it shares.
+        trainable: as Keras's.
+    """
+
+    def __init__(self, inputs, outputs, *, config, moments, calibrated, trainable):
+        super().__init__(inputs=inputs, outputs=outputs, name=config["name"])
+        self.trainable = trainable
+        self._moments_output = moments
+        self._calibrated = calibrated
+        self._calibration = None
+        if calibrated is not None:
+            # log of the factor of the network's variance, log of the targets' noise variance
+            self._calibration = self.add_weight(
+                name="calibration", shape=(2, max(calibrated) + 1), initializer=not_calibrated,
+                trainable=False,
+            )  # fmt: skip
+        self._config = {**config, "name": self.name}
+
+    @property
+    def pn_layers(self):
+        """The layers that hold a GP prior: all convolutions and the pooling, in order."""
+        return [layer for layer in self.layers if isinstance(layer, GPPosteriorLayer)]
+
+    @property
+    def inputs_dict(self):
+        """The symbolic inputs by name, for building sub-models."""
+        return {tensor.name: tensor for tensor in self.inputs}
+
+    def adapt(self, data):
+        """Starts length scales, flows, signal and noise level from the data, before training.
+
+        All convolutions and the pooling take the data's spacing, the median distance to the second
+        nearest neighbour; the first convolution, which sees the raw values, takes their root mean
+        square as well; and the pooling measures its integral in units of its box or disc, or of the
+        volume that the points fill. So a model does not depend on the units of points and values.
+
+        Args:
+            data: the observations dict, or a `tf.data.Dataset` of such dicts or of tuples that
+                begin with one, of which enough batches for 256 examples are read. Other keys, such
+                as "query", are not read.
+
+        Raises:
+            ValueError: if the data are not observations (as `tfpn.observations` makes them) of the
+                model's dimension and channels, if some points are observed in some channels only
+                and the model's ``input_noise`` is "shared", if no example has two distinct
+                observed points, or for an unbatched data set.
+
+        Warns:
+            UserWarning: if the points are so far from the origin that their differences have lost
+                their digits, or if channels of a point differ in variance and "shared" averages it.
+        """
+        inputs = self.inputs_dict
+        if isinstance(data, tf.data.Dataset):
+            data = _first_examples(data)
+        else:
+            data = {key: value for key, value in data.items() if key in KEYS or key not in inputs}
+        data = check_observations(
+            data, spatial_dim=inputs["points"].shape[-1], channels=inputs["values"].shape[-1]
+        )
+        observed = np.isfinite(data["variance"])
+        if self._config["input_noise"] == "shared":
+            _check_shared(data["variance"])
+        spacing = point_spacing(data["points"], data["variance"])
+        dtype = inputs["points"].dtype
+        resolution = np.finfo(dtype).eps * np.abs(data["points"][observed.any(-1)]).max()
+        if resolution > 1e-3 * spacing:
+            warnings.warn(
+                f"points lie up to {resolution / np.finfo(dtype).eps:.3g} from the origin, where "
+                f"{dtype} resolves {resolution:.2g}, but they are {spacing:.2g} apart: subtract an "
+                "origin from the points, or use dtype='float64'.",
+                stacklevel=2,
+            )
+        first, *others = self.pn_layers
+        first.adapt(data)
+        for layer in others:
+            layer.set_spacing(spacing)
+        if "pooling" in [layer.name for layer in self.layers]:
+            filled = np.median(observed.any(-1).sum(-1)) ** (1.0 / inputs["points"].shape[-1])
+            self.get_layer("pooling").set_unit(
+                _domain_unit(self._config["pooling"], inputs["points"].shape[-1])
+                or spacing * max(filled, 1.0)
+            )
+
+    def get_config(self):
+        return {**self._config, "trainable": self.trainable}
+
+
+def check_outputs(num_classes, num_outputs):
+    """Raises ValueError if a model is to be a classifier and a regressor."""
+    if num_classes is not None and num_outputs is not None:
+        raise ValueError(
+            f"give num_classes or num_outputs, not both: found {num_classes} and "
+            f"{num_outputs}; for regression set num_classes=None."
+        )
+
+
+def points_dtype(policy):
+    """Dtype of a model's inputs and outputs for a policy: there is no algebra in half precision."""
+    return "float64" if policy.compute_dtype == "float64" else "float32"
+
+
+def network_inputs(dim, channels, dtype, query=False):
+    """Symbolic inputs by name: points, values, variance and, if asked for, query points."""
+    sizes = {"points": dim, "values": channels, "variance": channels}
+    if query:
+        sizes["query"] = dim
+    return {key: keras.Input((None, size), dtype=dtype, name=key) for key, size in sizes.items()}
+
+
+def read_pooling(pooling):
+    """ "space", a box as two lists or numbers, or a disc as a dict, which saving can write down."""
+    if isinstance(pooling, str) and pooling == "space":
+        return pooling
+    try:
+        if isinstance(pooling, dict):
+            return read_disc(pooling)
+        if not isinstance(pooling, str):
+            return list(read_box(pooling))
+    except ValueError:
+        pass
+    raise ValueError(
+        "pooling must be 'space' or a box (low, high) with low < high, such as (0.0, 1.0), or a "
+        "disc of the plane {'centre': (x, y), 'radius': r} with r > 0, "
+        f"found {pooling!r}."
+    )
+
+
+def _domain_unit(pooling, dim):
+    """The d-th root of the volume of a box or disc; None for the whole space."""
+    if pooling == "space":
+        return None
+    if isinstance(pooling, dict):
+        return np.sqrt(np.pi) * pooling["radius"]
+    sides = np.subtract(*pooling[::-1]) * np.ones(dim)
+    return np.prod(sides) ** (1.0 / dim)
+
+
+def pool_and_head(features, pooling, units, *, dtype, **arguments):
+    """Integral pooling of the last block's features, and a linear head on the means.
+
+    Args:
+        features: symbolic observations.
+        pooling: from `read_pooling`.
+        units: number of outputs, or None for no head.
+        dtype: name of the layers' policy.
+        arguments: of `IntegralPooling`.
+
+    Returns:
+        The pooled dict, and the model's output.
+    """
+    domain = {}
+    if pooling != "space":
+        domain = {"disc": pooling} if isinstance(pooling, dict) else {"box": pooling}
+    pooled = IntegralPooling(**domain, dtype=dtype, name="pooling", **arguments)(features)
+    if units is None:
+        return pooled, pooled
+    head = keras.layers.Dense(
+        # In full precision under a mixed policy: these are the logits.
+        check_count("num_classes or num_outputs", units),
+        dtype=points_dtype(keras.dtype_policies.get(dtype)),
+        name="head",
+    )
+    return pooled, head(pooled["values"])
+
+
+def _check_shared(variance):
+    observed = np.isfinite(variance)
+    if np.any(observed.any(-1) != observed.all(-1)):
+        raise ValueError(
+            "some points are observed in some channels only, which input_noise='shared' cannot "
+            "represent: build the model with input_noise='channel'."
+        )
+    known = variance[observed.all(-1)]
+    low, high = known.min(-1), known.max(-1)
+    if np.any(low < 0.9 * high):
+        warnings.warn(
+            "the channels of some points have different variances, of which "
+            "input_noise='shared' takes the mean: build the model with input_noise='channel' "
+            "to keep them apart.",
+            stacklevel=3,
+        )
+
+
+def _first_examples(dataset, count=256):
+    """The first ``count`` examples of a batched data set as one dict."""
+    batches, examples = [], 0
+    for element in dataset:
+        batch = element[0] if isinstance(element, (tuple, list)) else element
+        if len(batch["points"].shape) != 3:
+            raise ValueError(
+                f"adapt needs a batched data set; its points have shape {batch['points'].shape}, "
+                "expected [B, N, d]: call .batch() on it."
+            )
+        batches.append({key: np.asarray(value) for key, value in batch.items()})
+        examples += len(batches[-1]["points"])
+        if examples >= count:
+            break
+    size = max(batch["points"].shape[1] for batch in batches)
+
+    def padded(array, fill):
+        return np.pad(array, [(0, 0), (0, size - array.shape[1]), (0, 0)], constant_values=fill)
+
+    fills = {"points": 0.0, "values": 0.0, "variance": np.inf}
+    return {
+        key: np.concatenate([padded(batch[key], fill) for batch in batches])
+        for key, fill in fills.items()
+    }
