@@ -2,5 +2,6 @@
 
 from tfpn.models.pncnn import PNCNN
 from tfpn.models.steerable_pncnn import SteerablePNCNN
+from tfpn.models.time_series import PNTimeSeriesClassifier
 
-__all__ = ["PNCNN", "SteerablePNCNN"]
+__all__ = ["PNCNN", "PNTimeSeriesClassifier", "SteerablePNCNN"]

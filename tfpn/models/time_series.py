@@ -1,0 +1,366 @@
+"""Classifier and regressor of sporadic multivariate time series."""
+
+import warnings
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfpn.contract import KEYS
+from tfpn.layers import ChannelMix, GPNormalization, IntegralPooling, PNConv, ProbReLU
+from tfpn.layers.base import check_choice, check_count, check_positive
+from tfpn.layers.pn_conv import UNCERTAINTY
+from tfpn.math.conditioning import NOISE
+from tfpn.math.process import convolve_process
+from tfpn.models.network import (
+    PNNetwork,
+    _first_examples,
+    check_outputs,
+    network_inputs,
+    points_dtype,
+    read_pooling,
+)
+from tfpn.models.pncnn import PNCNN
+from tfpn.models.time_series_inputs import Beside, DistinctPoints, FeatureSum, QueryGrid, Readings
+
+MISSINGNESS = ("none", "counts", "intensity")
+
+# Examples from which `adapt` starts the convolution of the readings.
+_ADAPT_EXAMPLES = 256
+
+
+@keras.saving.register_keras_serializable(package="tfpn")
+class PNTimeSeriesClassifier(PNNetwork):
+    """Classifier or regressor of time series whose channels are read at different times.
+
+    The first convolution conditions each channel on the readings it has (`PNConv` with
+    noise="channel") and is evaluated at one set of times for all channels, where its features are
+    known with their variances. From there on it is a `PNCNN` in one dimension: ``num_blocks`` times
+    [PNConv -> ProbReLU -> ChannelMix -> GPNormalization], the integral over the stay, and a linear
+    head. The defaults are the paper's for PhysioNet 2012, but for the exact variance, a prior for
+    each channel and the normalisation. A record's result does not depend on the order of its rows,
+    on padding, or on whether readings of one time stand in one row or in several.
+
+    Args:
+        num_classes: number of logits, 2 for a yes or no; None for regression.
+        num_outputs: number of regression outputs, with ``num_classes=None``.
+        channels: width of the blocks.
+        num_blocks: number of blocks.
+        num_basis: basis operators in each convolution.
+        in_channels: channels of the series.
+        num_statics: numbers that are known of a record beside its series, 0 for none. They go to
+            the head, and the input has the keys "statics" and "statics_variance" besides.
+        query: times at which the blocks are evaluated: "union", all times at which the record has
+            a reading, or a number of points in the middles of equal parts of ``pooling``, which
+            costs the same for every record.
+        missingness: what the network is told of when and how often was measured, which in
+            medicine says much: "none"; "counts", log(1 + number of readings) of each channel to
+            the head; or "intensity", the indicators of readings as further series, known at all
+            times of the record, by a convolution "conv_readings" whose features are added to the
+            first one's.
+        input_noise: "channel", or "shared" (one factorisation) if all channels are read together.
+        input_prior: "channel" gives every channel a signal standard deviation and a length scale,
+            "shared" all of them one of each.
+        variance_estimator: as in `PNCNN`; "stochastic" needs ``input_prior="shared"``.
+        num_probes, probes, seed: as in `PNCNN`.
+        uncertainty, rank: as in `PNCNN`; "low_rank" and "joint" need ``input_noise="shared"``.
+        normalization, spacing, observation_noise, feature_noise: as in `PNCNN`.
+        marginal_likelihood_weight, marginal_likelihood_trains: as in `PNCNN`.
+        pooling: the box ``(start, end)`` of the stay, in units of the points, or "space".
+        dtype: policy of the layers, as in `PNCNN`.
+
+    Input:
+        The observations dict: points [B, N, 1], values and variance [B, N, in_channels]; with
+        ``num_statics`` also statics and statics_variance [B, num_statics], the variance +inf where
+        a static is unknown and 0 where it is known.
+
+    Output:
+        Logits [B, num_classes] or outputs [B, num_outputs].
+
+    Raises:
+        ValueError: for bad arguments.
+
+    Example:
+
+    >>> import keras, numpy as np, tfpn
+    >>> rng = np.random.default_rng(0)
+    >>> values = rng.normal(size=(8, 20, 3))
+    >>> values[rng.uniform(size=values.shape) < 0.7] = np.nan  # not measured
+    >>> x = tfpn.observations(rng.uniform(0, 48, size=(8, 20, 1)), values)
+    >>> y = rng.integers(0, 2, size=8)
+    >>> model = tfpn.models.PNTimeSeriesClassifier(
+    ...     in_channels=3, channels=8, num_blocks=2, pooling=(0, 48), query=12)
+    >>> model.adapt(x)
+    >>> model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    >>> history = model.fit(x, y, class_weight={0: 1.0, 1: 3.0}, verbose=0)
+    >>> model.predict_proba(x).shape
+    (8, 2)
+    >>> model.input_process(x, np.linspace(0, 48, 5).reshape(1, 5, 1)).stddev().shape
+    TensorShape([8, 3, 5])
+    """
+
+    def __init__(
+        self,
+        num_classes=2,
+        *,
+        num_outputs=None,
+        channels=96,
+        num_blocks=4,
+        num_basis=5,
+        in_channels=1,
+        num_statics=0,
+        query="union",
+        missingness="none",
+        input_noise="channel",
+        input_prior="channel",
+        variance_estimator="exact",
+        num_probes=20,
+        probes="rademacher",
+        seed=None,
+        uncertainty="diagonal",
+        rank=8,
+        normalization=True,
+        spacing=0.1,
+        observation_noise=0.1,
+        feature_noise=0.1,
+        marginal_likelihood_weight=1.0 / 20000.0,
+        marginal_likelihood_trains="kernel",
+        pooling=(0.0, 1.0),
+        dtype=None,
+        name=None,
+        trainable=True,
+    ):
+        check_outputs(num_classes, num_outputs)
+        if num_classes is None and num_outputs is None:
+            raise ValueError("give num_classes, or num_outputs for regression: found None for both")
+        check_choice("uncertainty", uncertainty, UNCERTAINTY)
+        check_choice("missingness", missingness, MISSINGNESS)
+        check_choice("input_prior", input_prior, NOISE)
+        check_count("num_blocks", num_blocks)
+        check_count("channels", channels)
+        if num_statics:
+            check_count("num_statics", num_statics)
+        if feature_noise is not None:
+            check_positive("feature_noise", feature_noise)
+        pooling = read_pooling(pooling)
+        query = _read_query(query, pooling)
+        policy = keras.dtype_policies.get(dtype)
+        dtype = policy.name  # also where it came from the global policy, for reloading
+        config = {k: v for k, v in locals().items() if k not in ("self", "__class__", "policy")}
+        config.pop("trainable")
+
+        def convolution(name, first, **arguments):
+            return PNConv(
+                channels,
+                num_basis,
+                spacing=spacing,
+                observation_noise=observation_noise if first else feature_noise,
+                uncertainty=uncertainty,
+                rank=rank,
+                marginal_likelihood_weight=marginal_likelihood_weight,
+                marginal_likelihood_trains=marginal_likelihood_trains,
+                dtype=dtype,
+                name=name,
+                **arguments,
+            )
+
+        inputs = network_inputs(1, check_count("in_channels", in_channels), points_dtype(policy))
+        given, statics = inputs, None
+        if num_statics:
+            statics = {
+                key: keras.Input((num_statics,), dtype=points_dtype(policy), name=key)
+                for key in ("statics", "statics_variance")
+            }
+            inputs = {**inputs, **statics}
+        times = None
+        if query != "union":
+            times = QueryGrid(*pooling, query, dtype=dtype, name="query")(given)
+        convolution_inputs = {"conv_1": given}
+        x = convolution(
+            "conv_1",
+            True,
+            noise=input_noise,
+            prior=input_prior,
+            variance_estimator=variance_estimator,
+            num_probes=num_probes,
+            probes=probes,
+            seed=seed,
+        )(given, times)
+        if missingness == "intensity":
+            readings = Readings(dtype=dtype, name="readings")(given)
+            convolution_inputs["conv_readings"] = readings
+            others = convolution("conv_readings", True)(readings, times)
+            x = FeatureSum(dtype=dtype, name="sum")(x, others)
+        if times is None:
+            x = DistinctPoints(dtype=dtype, name="distinct")(x, given)
+        for block in range(1, num_blocks + 1):
+            if block > 1:
+                convolution_inputs[f"conv_{block}"] = x
+                x = convolution(f"conv_{block}", False)(x)
+            x = ProbReLU(dtype=dtype, name=f"relu_{block}")(x)
+            x = ChannelMix(channels, dtype=dtype, name=f"mix_{block}")(x)
+            if normalization:
+                x = GPNormalization(dtype=dtype, name=f"norm_{block}")(x)
+        pooled = IntegralPooling(
+            box=None if pooling == "space" else pooling,
+            spacing=spacing,
+            observation_noise=feature_noise,
+            marginal_likelihood_weight=marginal_likelihood_weight,
+            marginal_likelihood_trains=marginal_likelihood_trains,
+            dtype=dtype,
+            name="pooling",
+        )(x)
+        if statics is not None or missingness == "counts":
+            beside = Beside(missingness == "counts", dtype=dtype, name="beside")
+            pooled = beside(pooled, given, statics)
+        units = num_classes if num_outputs is None else num_outputs
+        outputs = keras.layers.Dense(
+            # In full precision under a mixed policy: these are the logits.
+            check_count("num_classes or num_outputs", units),
+            dtype=points_dtype(policy),
+            name="head",
+        )(pooled["values"])
+        super().__init__(
+            inputs,
+            outputs,
+            config=config,
+            moments=pooled,
+            calibrated=range(units) if num_outputs is not None and pooling != "space" else None,
+            trainable=trainable,
+        )
+        self._convolution_inputs = convolution_inputs
+
+    # The same words, of "conv_readings" too.
+    feature_process = PNCNN.feature_process
+
+    @property
+    def pn_layers(self):
+        """The layers that hold a GP prior, the one that takes the values first."""
+        layers = super().pn_layers
+        return sorted(layers, key=lambda layer: layer.name != "conv_1")
+
+    def adapt(self, data):
+        """As `PNCNN.adapt`; statics among the data are not read.
+
+        With ``input_prior="channel"`` each channel starts with the spacing and the root mean
+        square of its own readings. Where a grid of times is queried, the later layers start from
+        its step.
+
+        Args:
+            data: the input dict, or a `tf.data.Dataset` as in `PNCNN.adapt`.
+
+        Raises:
+            ValueError: as `PNCNN.adapt`.
+
+        Warns:
+            UserWarning: if readings lie outside the box ``pooling``, and as `PNCNN.adapt`.
+        """
+        if isinstance(data, tf.data.Dataset):
+            data = _first_examples(data)
+        super().adapt(data)
+        data = {key: np.asarray(data[key]) for key in KEYS}
+        pooling, query = self._config["pooling"], self._config["query"]
+        if pooling != "space":
+            times = data["points"][np.isfinite(data["variance"]).any(-1)]
+            outside = np.mean((times < pooling[0]) | (times > pooling[1]))
+            if outside > 0.0:
+                warnings.warn(
+                    f"{outside:.1%} of the points lie outside pooling={pooling}, over which the "
+                    f"features are integrated; they reach from {times.min():g} to "
+                    f"{times.max():g}: build the model with the box of the stay.",
+                    stacklevel=2,
+                )
+        if self._config["missingness"] == "intensity":
+            some = {key: array[:_ADAPT_EXAMPLES] for key, array in data.items()}
+            self.get_layer("conv_readings").adapt(self.get_layer("readings")(some))
+        if query != "union":
+            step = (pooling[1] - pooling[0]) / query
+            for layer in self.pn_layers:
+                if layer.name not in ("conv_1", "conv_readings"):
+                    layer.set_spacing(step)
+
+    def input_process(self, x, query):
+        """The Gaussian process that the first convolution fits to each input channel.
+
+        It is the posterior of the channel itself, without the noise of its readings: mean and
+        standard deviation at the query points are the fit and its band.
+
+        Args:
+            x: the input dict.
+            query: points [B, M, 1], or [1, M, 1] for the same ones in all examples.
+
+        Returns:
+            A `tfp.distributions.MultivariateNormalTriL` with batch shape [B, in_channels] and event
+            shape [M], in float64.
+
+        Raises:
+            ValueError: for a query of another shape.
+
+        Example:
+
+        >>> import numpy as np, tfpn
+        >>> x = tfpn.observations([[[0.2], [0.8]]], [[1.0, -1.0]])
+        >>> model = tfpn.models.PNTimeSeriesClassifier(channels=2, num_blocks=1, spacing=0.2)
+        >>> fit = model.input_process(x, [[[0.2], [0.5]]])
+        >>> fit.mean().shape, bool(fit.stddev()[0, 0, 0] < fit.stddev()[0, 0, 1])
+        (TensorShape([1, 1, 2]), True)
+        """
+        from tfpn.distributions.multivariate_normal import multivariate_normal
+
+        points, values, variance = (tf.cast(x[key], tf.float64) for key in KEYS)
+        query = tf.cast(query, tf.float64)
+        if query.shape.rank == 3 and query.shape[0] == 1:
+            query = tf.repeat(query, points.shape[0], axis=0)
+        if not query.shape.is_compatible_with([points.shape[0], None, 1]):
+            raise ValueError(
+                f"query has shape {tuple(query.shape)}; expected [{points.shape[0]}, M, 1], or "
+                "[1, M, 1] for the same points in all examples."
+            )
+        prior = self.get_layer("conv_1")._prior()
+        prior.pop("marginal_likelihood_trains")
+        prior = {
+            key: tf.cast(value, tf.float64) if tf.is_tensor(value) else value
+            for key, value in prior.items()
+        }
+        channels = values.shape[-1]
+        mean, covariance = convolve_process(
+            *(points, values, variance, query),
+            weights=tf.eye(channels, dtype=tf.float64)[None],
+            drift=tf.zeros([1, 1], tf.float64),
+            diffusion=tf.zeros([1, 1, 1], tf.float64),
+            **prior,
+        )
+        variance = tf.broadcast_to(tf.square(prior["signal_std"]), [channels])
+        return multivariate_normal(tf.linalg.matrix_transpose(mean), covariance, variance)
+
+    def feature_maps(self, x, query):
+        """As `PNCNN.feature_maps`."""
+        query = tf.convert_to_tensor(query, self.inputs_dict["points"].dtype)
+        if query.shape[0] == 1:
+            query = tf.repeat(query, len(x["points"]), axis=0)
+        inputs = {key: tf.convert_to_tensor(x[key]) for key in self.inputs_dict}
+        before = keras.Model(self.inputs_dict, self._convolution_inputs)(inputs)
+        maps = []
+        for block in range(1, self._config["num_blocks"] + 1):
+            name = f"conv_{block}"
+            output = self.get_layer(name)(before[name], query)
+            if block == 1 and "conv_readings" in before:
+                others = self.get_layer("conv_readings")(before["conv_readings"], query)
+                output = self.get_layer("sum")(output, others)
+            names = ["relu", "mix"] + ["norm"] * self._config["normalization"]
+            for part in names:
+                output = self.get_layer(f"{part}_{block}")(output)
+            maps.append({key: output[key] for key in KEYS})
+        return maps
+
+
+def _read_query(query, pooling):
+    """ "union" or a number of points."""
+    if isinstance(query, str):
+        return check_choice("query", query, ("union",))
+    if pooling == "space":
+        raise ValueError(
+            f"query={query!r} asks for a grid over the box of the stay: give it as "
+            "pooling=(start, end)."
+        )
+    return check_count("query", query)
