@@ -58,6 +58,7 @@ OTHER_ARGUMENTS = {
         "in_fields": {0: 2},
         "frequencies": [0, 1],
         "constraint": "free",
+        "flows": None,  # in test_steerable_flows.py
         "spacing": 0.2,
         "signal_std": 1.5,
         "length_scale": 0.4,

@@ -14,6 +14,7 @@ from tfpn.layers.convolution import (
     GPConvolution,
 )
 from tfpn.layers.steerable_base import FieldsMixin, fields_config, optional_fields
+from tfpn.layers.steerable_flows import build_flow, generators_of, read_flows
 from tfpn.math.missing import missing_mask
 from tfpn.math.steerable.convolution import steerable_convolve
 from tfpn.math.steerable.fields import block_numbers, count_channels, read_fields, width
@@ -22,6 +23,7 @@ from tfpn.math.steerable.harmonics import Flows, groups
 
 UNCERTAINTY = ("diagonal", "none")
 FREQUENCIES = (0, 1, 2)
+NUM_BASIS = 2
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -45,12 +47,18 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
     Args:
         fields: type of the output, such as ``{0: 16, 1: 16, 2: 16}`` (frequency: copies), a number
             of scalars, or a representation of `equivariance.SO2`.
-        num_basis: K, the number of generators.
+        num_basis: K, the number of generators; by default 2, or the number of ``flows``.
         in_fields: type of the input; by default all its channels are scalars.
         frequencies: of rho, on which the flows act; by default 0, 1, 2 and all that input and
             output have.
         constraint: "dissipative" generators never amplify, whatever their parameters; "free" ones
             may, and training them may blow up.
+        flows: None, or a list of K Keras layers in place of generators of this layer's own, such as
+            those that `equivariance.keras_source` writes (for SO2 or O2). The method
+            ``generator()`` of each returns C [r, r], B [2, r, r] and S [2, 2, r, r] on one copy of
+            each of ``frequencies`` in this order; whether they commute with rotations is checked
+            when this layer is built. Their lengths are in units of ``spacing``: B = 1 carries over
+            one spacing. ``constraint`` and ``seed`` do not matter then.
         spacing: distance between neighbouring points, from which the length scale (equal to it),
             transport (over one spacing) and diffusion (over half of it) start. `adapt` measures it.
         signal_std: initial prior standard deviation of the input channels.
@@ -96,11 +104,12 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
     def __init__(
         self,
         fields,
-        num_basis=2,
+        num_basis=None,
         *,
         in_fields=None,
         frequencies=None,
         constraint="dissipative",
+        flows=None,
         spacing=0.1,
         signal_std=1.0,
         length_scale=None,
@@ -126,7 +135,14 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
             **kwargs,
         )
         self.fields = read_fields(fields)
-        self.num_basis = check_count("num_basis", num_basis)
+        self.flows = read_flows(flows)
+        given = NUM_BASIS if self.flows is None else len(self.flows)
+        self.num_basis = given if num_basis is None else check_count("num_basis", num_basis)
+        if self.flows is not None and self.num_basis != given:
+            raise ValueError(
+                f"num_basis is the number of flows, found num_basis={num_basis} and {given} "
+                "flow(s); leave num_basis out."
+            )
         self.in_fields = optional_fields(in_fields, "in_fields")
         needed = {m for m, _ in (*self.fields, *(self.in_fields or ((0, 1),)))}
         if frequencies is None:
@@ -155,16 +171,7 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         self._input = self._input_fields(self.in_fields, channels)
         self._blocks = block_numbers(self._input)
         self._build_prior(self._blocks[-1] + 1)
-        self._family = generator_family(self.frequencies, self.constraint)
-        initial = self._initial_generators(self.spacing)
-        self.generator_weights = {
-            p.name: self.add_weight(
-                name=p.name,
-                shape=(self.num_basis, *p.shape),
-                initializer=keras.initializers.Constant(initial[p.name]),
-            )
-            for p in self._family.parameters
-        }
+        initial = self._build_flows() if self.flows else self._build_generators()
         copies = max(n for _, n in self._input)
         self.kernels = {}
         for frequency, number in self.fields:
@@ -181,6 +188,39 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         if self.use_bias and scalars:
             self.bias = self.add_weight(name="bias", shape=(scalars,), initializer="zeros")
 
+    def _build_generators(self):
+        """Makes the parameters of generators of its own; returns the generators."""
+        self._family = generator_family(self.frequencies, self.constraint)
+        initial = self._initial_generators(self.spacing)
+        self.generator_weights = {
+            p.name: self.add_weight(
+                name=p.name,
+                shape=(self.num_basis, *p.shape),
+                initializer=keras.initializers.Constant(initial[p.name]),
+            )
+            for p in self._family.parameters
+        }
+        with tf.init_scope():
+            values = {name: tf.constant(value) for name, value in initial.items()}
+            return [tensor.numpy() for tensor in self._family.tensors(values, tf.float64)]
+
+    def _build_flows(self):
+        """Builds and checks ``flows``; returns their generators."""
+        where = f"{type(self).__name__} {self.name!r}: flows"
+        found = [
+            build_flow(flow, f"{where}[{k}]", self.frequencies) for k, flow in enumerate(self.flows)
+        ]
+        self.log_flow_unit = self.add_weight(
+            name="log_flow_unit",
+            shape=(),
+            initializer=keras.initializers.Constant(np.log(self.spacing)),
+            trainable=False,
+        )
+        return [
+            np.stack(tensors) * self.spacing**order
+            for order, tensors in enumerate(zip(*found, strict=True))
+        ]
+
     def _initial_generators(self, spacing):
         return self._family.initial(
             self.seed,
@@ -195,9 +235,7 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         As in `PNConv`: the mean square of W is ``kept^(-2/3)`` over the number of its inputs.
         """
         with tf.init_scope():
-            values = {name: tf.constant(value) for name, value in initial.items()}
-            tensors = self._family.tensors(values, tf.float64)
-            flows = Flows(*tensors, self.frequencies, 1.0, self.length_scale, tf.float64)
+            flows = Flows(*initial, self.frequencies, 1.0, self.length_scale, tf.float64)
             kept = 0.0
             for group in groups((frequency,), tuple(m for m, _ in self._input)):
                 prior = tf.linalg.diag_part(tf.math.real(flows.prior(group, frequency)))
@@ -216,6 +254,9 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         """Sets length scale and generators to their start values for ``spacing``."""
         spacing = check_positive("spacing", spacing)
         self.log_length_scale.assign(np.log(self.length_scale * spacing / self.spacing))
+        if self.flows:
+            self.log_flow_unit.assign(np.log(spacing))
+            return
         for name, value in self._initial_generators(spacing).items():
             self.generator_weights[name].assign(value)
 
@@ -224,6 +265,8 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
 
         Index order derivative(s), output, input; r channels, one copy of each of ``frequencies``.
         """
+        if self.flows:
+            return generators_of(self.flows, tf.exp(tf.cast(self.log_flow_unit, tf.float64)))
         values = {n: tf.convert_to_tensor(w) for n, w in self.generator_weights.items()}
         return self._family.tensors(values, tf.float64)
 
@@ -269,8 +312,16 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
             "in_fields": fields_config(self.in_fields),
             "frequencies": list(self.frequencies),
             "constraint": self.constraint,
+            "flows": self.flows and [keras.saving.serialize_keras_object(f) for f in self.flows],
             "spacing": self.spacing,
             "uncertainty": self.uncertainty,
             "use_bias": self.use_bias,
             "seed": self.seed,
         }
+
+    @classmethod
+    def from_config(cls, config):
+        config = dict(config)
+        if config.get("flows"):
+            config["flows"] = [keras.saving.deserialize_keras_object(f) for f in config["flows"]]
+        return cls(**config)

@@ -7,6 +7,7 @@ from tfpn.layers import GatedReLU, SteerableMix, SteerableNormalization, Steerab
 from tfpn.layers.base import check_choice, check_count, check_positive
 from tfpn.layers.steerable_base import fields_config, optional_fields
 from tfpn.layers.steerable_conv import UNCERTAINTY
+from tfpn.layers.steerable_flows import copy_flow, is_flow
 from tfpn.math.steerable.fields import block_numbers, count_channels, read_fields
 from tfpn.models.network import (
     PNNetwork,
@@ -145,33 +146,38 @@ class SteerablePNCNN(PNNetwork):
         out_fields = fields_config(optional_fields(out_fields, "out_fields"))
         pooling = read_pooling(pooling)
         _check_fields(out_fields, num_classes, num_outputs, pooling)
+        check_count("num_basis", num_basis)
+        _check_flow(flow, frequencies, {"in_fields": in_fields, "out_fields": out_fields})
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # also where it came from the global policy, for reloading
         config = {k: v for k, v in locals().items() if k not in _NO_ARGUMENTS}
-        config["flow"] = flow and keras.saving.serialize_keras_object(flow)
+        if flow is not None:
+            config["flow"] = keras.saving.serialize_keras_object(flow)
         likelihood = {
             "marginal_likelihood_weight": marginal_likelihood_weight,
             "marginal_likelihood_trains": marginal_likelihood_trains,
         }
 
         def convolution(number, name, fields, in_fields):
-            first = number == 1
-            flows = {"constraint": constraint, "seed": None if seed is None else seed + number}
-            layer = SteerablePNConv(
+            first, flows = number == 1, None
+            if flow is not None:
+                flows = [copy_flow(flow, f"{name}_flow_{k}", dtype) for k in range(num_basis)]
+            return SteerablePNConv(
                 fields,
                 num_basis,
                 in_fields=in_fields,
                 frequencies=sorted({*frequencies, *(m for m, _ in (*in_fields, *fields))}),
+                constraint=constraint,
+                flows=flows,
                 spacing=spacing,
                 observation_noise=observation_noise if first else feature_noise,
                 noise=input_noise if first else "shared",
                 uncertainty=uncertainty,
+                seed=None if seed is None else seed + number,
                 dtype=dtype,
                 name=name,
-                **flows,
                 **likelihood,
             )
-            return layer
 
         inputs = network_inputs(
             2, count_channels(in_fields), points_dtype(policy), query=out_fields is not None
@@ -278,6 +284,24 @@ def _read_frequencies(frequencies):
             f"{frequencies!r}."
         )
     return [m for m, _ in pairs]
+
+
+def _check_flow(flow, frequencies, fields):
+    if flow is None:
+        return
+    if not is_flow(flow):
+        raise ValueError(
+            "flow must be a Keras layer with a method generator(), such as one that "
+            f"equivariance.keras_source writes, found {flow!r}."
+        )
+    for name, pairs in fields.items():
+        missing = sorted({m for m, _ in pairs or ()} - set(frequencies))
+        if missing:
+            raise ValueError(
+                f"{name} {pairs} has the frequencies {missing}, on which a flow for the "
+                f"frequencies {tuple(frequencies)} does not act: give a flow and frequencies that "
+                "have them."
+            )
 
 
 def _check_fields(out_fields, num_classes, num_outputs, pooling):

@@ -1,0 +1,92 @@
+"""Layers with a constrained generator as the flows of a `SteerablePNConv`."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+
+def read_flows(flows):
+    """``flows`` as a list of Keras layers with a method ``generator``, or None.
+
+    Raises:
+        ValueError: if it is no such list.
+    """
+    if flows is None:
+        return None
+    found = list(flows) if isinstance(flows, (list, tuple)) else [flows]
+    if not found or not all(is_flow(flow) for flow in found):
+        raise ValueError(
+            "flows must be a list of Keras layers with a method generator() that returns C, B and "
+            f"S, such as those that equivariance.keras_source writes; found {flows!r}."
+        )
+    return found
+
+
+def is_flow(value):
+    """Whether it is a Keras layer with a method ``generator``."""
+    return isinstance(value, keras.layers.Layer) and callable(getattr(value, "generator", None))
+
+
+def build_flow(flow, name, frequencies):
+    """Builds a flow where needed, and checks its generator on one copy of each frequency.
+
+    Args:
+        flow: the layer; it is built for fields [batch, 1, 1, r] if it is not built yet.
+        name: for errors.
+        frequencies: those of its r channels, in their order.
+
+    Returns:
+        Its C [r, r], B [2, r, r] and S [2, 2, r, r] as they are now, in float64 NumPy arrays.
+
+    Raises:
+        ValueError: if the generator has other shapes, is not finite, or does not commute with
+            rotations.
+    """
+    # It needs no TensorFlow, but half a second of sympy.
+    from equivariance import SO2, verify
+
+    rho = sum(SO2.irrep(m) for m in frequencies)
+    size = rho.dim
+    with tf.init_scope():  # eager, also if it happens inside a tf.function
+        if not flow.built:
+            try:
+                flow.build((None, 1, 1, size))
+            except ValueError as error:
+                raise ValueError(
+                    f"{name} could not be built for one copy of each of the frequencies "
+                    f"{tuple(frequencies)}, {size} channels; give the frequencies that it is made "
+                    f"for. {error}"
+                ) from error
+        tensors = [np.asarray(tensor) for tensor in flow.generator()]
+    shapes = [tensor.shape for tensor in tensors]
+    expected = [(size, size), (2, size, size), (2, 2, size, size)]
+    if shapes != expected:
+        raise ValueError(
+            f"{name}.generator() must return C, B and S of the shapes {expected} for one copy of "
+            f"each of the frequencies {tuple(frequencies)}, found {shapes}."
+        )
+    if not all(np.all(np.isfinite(tensor)) for tensor in tensors):
+        raise ValueError(f"{name}.generator() returned numbers that are not finite.")
+    precision = max(np.finfo(tensor.dtype).eps for tensor in tensors)
+    tensors = [tensor.astype(np.float64) for tensor in tensors]
+    report = verify(tuple(tensors), rho, tolerance=max(1e-9, 100.0 * precision))
+    if not report:
+        raise ValueError(
+            f"{name}.generator() does not commute with rotations of fields of the frequencies "
+            f"{tuple(frequencies)}, one copy each in this order. {report}"
+        )
+    return tuple(tensors)
+
+
+def generators_of(flows, unit):
+    """C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] in float64, from lengths in ``unit``."""
+    tensors = zip(*(flow.generator() for flow in flows), strict=True)
+    zeroth, first, second = (
+        tf.stack([tf.cast(tensor, tf.float64) for tensor in tensor_list]) for tensor_list in tensors
+    )
+    return zeroth, unit * first, tf.square(unit) * second
+
+
+def copy_flow(flow, name, dtype):
+    """A layer of the same configuration, with weights of its own."""
+    return type(flow).from_config({**flow.get_config(), "name": name, "dtype": dtype})
