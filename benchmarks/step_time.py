@@ -1,23 +1,41 @@
-"""Time and memory of a training step, as a ratio to its matrix products alone.
+"""Time and memory of a training step: beside its matrix products, and one model beside another.
 
 The configuration is the paper's for SuperPixel MNIST: batch 50, 75 points, 128 channels, 4 blocks,
 9 basis operators, float32, trained through ``fit``. The rate of the machine's matrix products is
-measured in the same run, before and after, so that the ratio means something on a noisy machine.
+measured in the same run, before and after, so that a time means something on a noisy machine.
+`SteerablePNCNN` has about as many real channels, 26 copies of the frequencies 0, 1 and 2, and 2
+generators.
 
     python benchmarks/step_time.py
     python benchmarks/step_time.py --points 75 150 300 600
+    python benchmarks/step_time.py --model PNCNN SteerablePNCNN --profile
 
-Each configuration runs in a process of its own, whose peak memory is reported. Prints a table and
-one line of JSON.
+Each configuration runs in a process of its own, whose peak memory is reported. Prints a table,
+with --profile where the operations of a step take their time, and one line of JSON.
 """
 
 import argparse
+import collections
+import inspect
 import json
 import multiprocessing
+import pathlib
+import re
 import resource
 import statistics
 import sys
+import tempfile
 import time
+
+# Kinds of operations by their types in TensorFlow's traces, less their prefix _Mkl.
+KINDS = {
+    "products": r".*MatMul.*|Einsum",
+    "factorisation": r"Cholesky.*|Matrix.*Solve|MatrixInverse",
+    "copies": r"Transpose|(Un)?[Pp]ack|(Concat|Split|Gather|Select|Broadcast).*|.*Slice.*|Tile",
+    "sums": r"Sum|Mean|Max|Min",
+    "sines and cosines": r"Sin|Cos",
+    "other": r".*",
+}
 
 
 def product_flops(batch, points, channels, blocks, operators, in_channels=1):
@@ -53,6 +71,103 @@ def gemm_rate(seconds=1.0, size=2048):
     return 2 * size**3 / statistics.median(times)
 
 
+def build(options):
+    """The model that is measured."""
+    import tfpn
+
+    if options["model"] == "SteerablePNCNN":
+        return tfpn.models.SteerablePNCNN(
+            10,
+            copies=options["copies"],
+            num_blocks=options["blocks"],
+            num_basis=options["generators"],
+            uncertainty=options["uncertainty"],
+        )
+    return tfpn.models.PNCNN(
+        10,
+        channels=options["channels"],
+        num_blocks=options["blocks"],
+        num_basis=options["operators"],
+        uncertainty=options["uncertainty"],
+        rank=options["rank"],
+    )
+
+
+def operation_shares(run):
+    """Percent of the operations' time by kind in ``run()``, the largest first.
+
+    Operations run beside each other and share the cores, so that only their shares say something.
+    """
+    import tensorflow as tf
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    with tempfile.TemporaryDirectory() as folder:
+        with tf.profiler.experimental.Profile(folder):
+            run()
+        (path,) = pathlib.Path(folder).rglob("*.xplane.pb")
+        trace = xplane_pb2.XSpace.FromString(path.read_bytes())
+    seconds = collections.Counter()
+    for plane in trace.planes:
+        for event in (event for line in plane.lines for event in line.events):
+            name = plane.event_metadata[event.metadata_id].name
+            operation = re.fullmatch(r"[\w/.-]+:(?:_Mkl)?(_?[A-Z]\w*)", name)
+            if name == "CpuExecutable::ExecuteAsyncOnStream":
+                kind = "compiled by XLA"
+            elif operation:
+                kind = next(k for k, types in KINDS.items() if re.fullmatch(types, operation[1]))
+            else:
+                continue
+            seconds[kind] += event.duration_ps
+    total = sum(seconds.values())
+    return {kind: round(100 * part / total, 1) for kind, part in seconds.most_common()}
+
+
+def layer_seconds(model, x, repeats=10):
+    """Median seconds of each layer alone, forward and with its gradients, by layer's name."""
+    import keras
+    import tensorflow as tf
+
+    from tfpn.contract import KEYS
+    from tfpn.layers.base import GPLayer
+
+    layers = [layer for layer in model.layers if isinstance(layer, GPLayer)]
+    # Keras lists the entries of a layer's input in the order of their names.
+    symbols = {layer.name: dict(zip(sorted(KEYS), layer.input, strict=True)) for layer in layers}
+    inputs = keras.Model(model.inputs, symbols)(x)
+
+    def timed(function):
+        function()
+        times = []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            function()
+            times.append(time.perf_counter() - start)
+        return round(statistics.median(times), 4)
+
+    found = {}
+    for layer in layers:
+        given = inputs[layer.name]
+
+        def forward(layer=layer, given=given):
+            output = layer(given, training=True) if takes_training(layer) else layer(given)
+            return sum(tf.reduce_sum(tf.square(output[key])) for key in ("values", "variance"))
+
+        def both(layer=layer, given=given, forward=forward):
+            sources = [given["values"], given["variance"], *layer.trainable_weights]
+            with tf.GradientTape() as tape:
+                tape.watch(sources[:2])
+                total = forward()
+            return [tf.reduce_sum(g) for g in tape.gradient(total, sources) if g is not None]
+
+        found[layer.name] = [timed(tf.function(forward)), timed(tf.function(both))]
+    return found
+
+
+def takes_training(layer):
+    """Whether a layer's call has the argument ``training``."""
+    return "training" in inspect.signature(layer.call).parameters
+
+
 def measure(options, queue):
     """Runs one configuration and puts its figures into the queue."""
     import keras
@@ -64,7 +179,9 @@ def measure(options, queue):
     tf.config.threading.set_intra_op_parallelism_threads(options["threads"])
     tf.config.threading.set_inter_op_parallelism_threads(options["threads"])
     imported = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    shape = {key: options[key] for key in ("batch", "points", "channels", "blocks", "operators")}
+    width = {"PNCNN": ("channels", "operators"), "SteerablePNCNN": ("copies", "generators")}
+    keys = ("batch", "points", "blocks", *width[options["model"]])
+    shape = {key: options[key] for key in keys}
     rng = np.random.default_rng(0)
     examples = options["batch"] * options["steps"]
     x = tfpn.observations(
@@ -72,14 +189,7 @@ def measure(options, queue):
         rng.normal(size=(examples, options["points"], 1)).astype("float32"),
     )
     y = rng.integers(0, 10, size=examples)
-    model = tfpn.models.PNCNN(
-        10,
-        channels=options["channels"],
-        num_blocks=options["blocks"],
-        num_basis=options["operators"],
-        uncertainty=options["uncertainty"],
-        rank=options["rank"],
-    )
+    model = build(options)
     model.adapt(x)
     model.compile(
         keras.optimizers.Adam(3e-3),
@@ -109,34 +219,92 @@ def measure(options, queue):
         predict(one).numpy()
         inference.append(time.perf_counter() - start)
 
-    flops = product_flops(**shape)
-    rate = (before + after) / 2
     step = statistics.median(Clock.times[3:])
-    queue.put(
-        {
-            **shape,
-            "uncertainty": options["uncertainty"],
-            "step_seconds": round(step, 4),
-            "fastest_step_seconds": round(min(Clock.times[3:]), 4),
-            "inference_seconds": round(statistics.median(inference), 4),
-            "products_gflop": round(flops / 1e9, 2),
-            "gemm_gflop_per_second": [round(before / 1e9, 1), round(after / 1e9, 1)],
-            "products_seconds": round(flops / rate, 4),
-            "ratio": round(step * rate / flops, 2),
-            "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-            "imports_memory_mb": round(imported),
-        }
+    row = {
+        "model": options["model"],
+        "parameters": model.count_params(),
+        **shape,
+        "uncertainty": options["uncertainty"],
+        "step_seconds": round(step, 4),
+        "fastest_step_seconds": round(min(Clock.times[3:]), 4),
+        "inference_seconds": round(statistics.median(inference), 4),
+        "gemm_gflop_per_second": [round(before / 1e9, 1), round(after / 1e9, 1)],
+        "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "imports_memory_mb": round(imported),
+    }
+    if options["model"] == "PNCNN":
+        flops, rate = product_flops(**shape), (before + after) / 2
+        row["products_gflop"] = round(flops / 1e9, 2)
+        row["products_seconds"] = round(flops / rate, 4)
+        row["ratio"] = round(step * rate / flops, 2)
+    if options["profile"]:
+        few = {key: value[: 5 * options["batch"]] for key, value in x.items()}
+        row["operation_percent"] = operation_shares(
+            lambda: model.fit(few, y[: 5 * options["batch"]], options["batch"], verbose=0)
+        )
+        row["layer_seconds"] = layer_seconds(model, one)
+    queue.put(row)
+
+
+def run(options):
+    """The figures of one configuration, measured in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=measure, args=(options, queue))
+    process.start()
+    while process.is_alive() and queue.empty():
+        process.join(timeout=0.5)
+    if queue.empty():
+        sys.exit(
+            f"the process for {options['model']} and {options['points']} points ended with exit "
+            f"code {process.exitcode}"
+        )
+    row = queue.get()
+    process.join()
+    return row
+
+
+def line(row, rows):
+    """A line of the table; ``rows`` has that of PNCNN at the same number of points, if measured."""
+    products = ratio = multiple = ""
+    if row["model"] == "PNCNN":
+        products, ratio = f"{row['products_seconds']:.3f}", f"{row['ratio']:.2f}"
+    for other in rows:
+        if other["model"] == "PNCNN" and other["points"] == row["points"]:
+            multiple = f"{row['step_seconds'] / other['step_seconds']:.2f}"
+    return (
+        f"{row['model']:14s} {row['points']:6d} {row['step_seconds']:7.3f} {multiple:>8s} "
+        f"{row['inference_seconds']:12.3f} {products:>11s} {ratio:>6s} "
+        f"{row['peak_memory_mb']:8d} ({row['imports_memory_mb']})"
+    )
+
+
+def profile_text(row):
+    """The profile of a row: the layers' milliseconds, forward and with gradients, and shares."""
+    layers = (
+        f"{name} {1000 * forward:.1f} / {1000 * both:.1f}"
+        for name, (forward, both) in row["layer_seconds"].items()
+    )
+    kinds = (f"{kind} {percent:.0f} %" for kind, percent in row["operation_percent"].items())
+    return (
+        f"    ms forward / with gradients: {', '.join(layers)}\n"
+        f"    operations of a step: {', '.join(kinds)}"
     )
 
 
 def main(arguments=None):
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--model", nargs="+", choices=["PNCNN", "SteerablePNCNN"], default=["PNCNN"]
+    )
     parser.add_argument("--points", type=int, nargs="+", default=[75])
     parser.add_argument("--batch", type=int, default=50)
-    parser.add_argument("--channels", type=int, default=128)
+    parser.add_argument("--channels", type=int, default=128, help="of PNCNN")
+    parser.add_argument("--operators", type=int, default=9, help="of PNCNN")
+    parser.add_argument("--copies", type=int, default=26, help="of SteerablePNCNN")
+    parser.add_argument("--generators", type=int, default=2, help="of SteerablePNCNN")
     parser.add_argument("--blocks", type=int, default=4)
-    parser.add_argument("--operators", type=int, default=9)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
@@ -144,27 +312,28 @@ def main(arguments=None):
     )
     parser.add_argument("--rank", type=int, default=8, help="factors of low_rank")
     parser.add_argument("--jit", action="store_true", help="compile the step by XLA")
+    parser.add_argument("--profile", action="store_true", help="where operations take their time")
     options = vars(parser.parse_args(arguments))
-    context = multiprocessing.get_context("spawn")
-    rows = []
-    print("points  step s  inference s  products s  ratio  peak MB (of which imports)")
-    for points in options.pop("points"):
-        queue = context.Queue()
-        process = context.Process(target=measure, args=({**options, "points": points}, queue))
-        process.start()
-        while process.is_alive() and queue.empty():
-            process.join(timeout=0.5)
-        if queue.empty():
-            sys.exit(f"the process for {points} points ended with exit code {process.exitcode}")
-        rows.append(queue.get())
-        process.join()
-        row = rows[-1]
-        print(
-            f"{row['points']:6d} {row['step_seconds']:7.3f} {row['inference_seconds']:12.3f} "
-            f"{row['products_seconds']:11.3f} {row['ratio']:6.2f} {row['peak_memory_mb']:8d} "
-            f"({row['imports_memory_mb']})",
-            flush=True,
+    if options["steps"] < 4:
+        parser.error(f"--steps: found {options['steps']}; the first 3 do not count, give 4 or more")
+    if options["uncertainty"] in ("low_rank", "joint") and (
+        options["profile"] or "SteerablePNCNN" in options["model"]
+    ):
+        parser.error(
+            f"--uncertainty: found {options['uncertainty']}; SteerablePNCNN and --profile take "
+            "'diagonal' or 'none'"
         )
+    models, rows = options.pop("model"), []
+    print(
+        "model          points  step s  x PNCNN  inference s  products s  ratio  peak MB (of which "
+        "imports)"
+    )
+    for points in options.pop("points"):
+        for model in models:
+            rows.append(run({**options, "model": model, "points": points}))
+            print(line(rows[-1], rows), flush=True)
+            if options["profile"]:
+                print(profile_text(rows[-1]), flush=True)
     print(json.dumps(rows))
 
 

@@ -1,0 +1,367 @@
+"""Test error against the angle by which digits are turned: PNCNN beside SteerablePNCNN.
+
+SLIC-75 digits. Each network trains twice, on upright digits only, and with each example turned by
+an angle of its own in each epoch, and is tested on the same test images turned by angles all around
+about the image's centre. Both networks have the same depth and, to a few percent, the same number
+of trainable parameters: the number of copies of the steerable network is given, the channels of the
+PNCNN follow. The steerable network's features turn with the image and its pooled scalars do not, so
+its logits must be the same at all angles but for rounding; their largest change is in the CSV.
+
+    python benchmarks/rotation.py --data-dir DIR
+    python benchmarks/rotation.py --data-dir DIR --models SteerablePNCNN --trainings upright
+    python benchmarks/rotation.py --data-dir DIR --time-steps 20     # how long would all take?
+
+DIR holds mnist.npz. Writes `rotation.csv`, the rows of a network as soon as it is tested, and
+`rotation.png` into the output folder, and prints the table. A network (model, training, seed) that
+the CSV has already is not trained again.
+"""
+
+import argparse
+import collections
+import csv
+import math
+import pathlib
+import time
+
+MODELS = ("PNCNN", "SteerablePNCNN")
+TRAININGS = ("upright", "turned")
+BATCH = 50
+# What must agree between the rows of one CSV.
+SIZES = ("images", "test_images", "epochs", "blocks", "copies", "angles")
+FIELDS = (
+    *("model", "training", "seed", "angle", "error", "nll", "logit_change", "largest_logit"),
+    *("parameters", "train_seconds", *SIZES),
+)
+
+
+def load(options):
+    """The first training and test images: observations and labels of either part."""
+    import tfpn
+
+    data = tfpn.datasets.superpixel_mnist(
+        data_dir=options.data_dir, cache_dir=options.cache_dir, validation_fraction=0
+    )
+    return {
+        name: ({key: value[:count] for key, value in part.x.items()}, part.y[:count])
+        for name, part, count in (
+            ("train", data.train, options.images),
+            ("test", data.test, options.test_images),
+        )
+    }
+
+
+def turned(x, degrees, centre=(0.5, 0.5)):
+    """Observations whose observed points are turned about a point; padding stays where it is."""
+    import numpy as np
+
+    angle = math.radians(degrees)
+    matrix = np.array(
+        [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]],
+    )
+    points = (x["points"] - np.asarray(centre)) @ matrix.T + np.asarray(centre)
+    observed = np.isfinite(x["variance"]).any(axis=-1, keepdims=True)
+    return {**x, "points": np.where(observed, points, x["points"]).astype(x["points"].dtype)}
+
+
+def parameters(model):
+    """The number of trainable parameters."""
+    return sum(math.prod(weight.shape) for weight in model.trainable_weights)
+
+
+def matched_channels(count, blocks):
+    """Channels of the PNCNN whose number of parameters is nearest to ``count``."""
+    import numpy as np
+
+    import tfpn
+
+    def found(channels):
+        return parameters(tfpn.models.PNCNN(10, channels=channels, num_blocks=blocks))
+
+    # The number is a polynomial of second degree in the channels.
+    few = (1, 2, 3)
+    squares = np.polyfit(few, [found(channels) for channels in few], 2)
+    squares[-1] -= count
+    best = max(np.roots(squares).real)
+    near = {max(1, math.floor(best)), max(1, math.ceil(best))}
+    return min(near, key=lambda channels: abs(found(channels) - count))
+
+
+def build(name, options, seed):
+    """A network before training."""
+    import tfpn
+
+    if name == "PNCNN":
+        return tfpn.models.PNCNN(
+            10, channels=options.channels, num_blocks=options.blocks, seed=seed
+        )
+    return tfpn.models.SteerablePNCNN(
+        10, copies=options.copies, num_blocks=options.blocks, seed=seed
+    )
+
+
+def train(model, x, y, training, options, seed, steps=None):
+    """Adam at 3e-3 with cosine decay, batch 50; returns the clock of its steps.
+
+    ``steps`` stops the first epoch early, for timing.
+    """
+    import keras
+
+    from tfpn.training.batches import ShuffledBatches
+
+    # Turned about the mean of an example's points: both networks commute with shifts, so that the
+    # centre does not matter to them.
+    rotation = math.pi if training == "turned" else 0.0
+    batches = ShuffledBatches(x, y, BATCH, seed, rotation=rotation)
+    rate = keras.optimizers.schedules.CosineDecay(3e-3, options.epochs * len(batches))
+    model.adapt(x)
+    model.compile(
+        keras.optimizers.Adam(rate),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    clock = Clock()
+    model.fit(
+        batches,
+        shuffle=False,  # they come in their epoch's order
+        epochs=options.epochs if steps is None else 1,
+        steps_per_epoch=steps,
+        callbacks=[
+            keras.callbacks.LambdaCallback(
+                on_epoch_begin=lambda epoch, _: batches.set_epoch(epoch)
+            ),
+            keras.callbacks.LambdaCallback(on_train_batch_end=clock),
+        ],
+        verbose=2 if steps is None else 0,
+    )
+    return clock
+
+
+class Clock:
+    """A callback that keeps the time of each step."""
+
+    def __init__(self):
+        self.times = [time.perf_counter()]
+
+    def __call__(self, *_, **__):
+        self.times.append(time.perf_counter())
+
+    @property
+    def total(self):
+        return self.times[-1] - self.times[0]
+
+    def step(self):
+        """Median seconds of a step, without the first ones, which trace the graph."""
+        times = [b - a for a, b in zip(self.times, self.times[1:], strict=False)]
+        return sorted(times[2:])[len(times[2:]) // 2]
+
+
+def angles(options):
+    """Degrees, evenly around, beginning with 0."""
+    return [360.0 * index / options.angles for index in range(options.angles)]
+
+
+def test(model, x, y, degrees):
+    """Error, likelihood and change of the logits at each angle; the first of which is 0."""
+    import numpy as np
+    from scipy import special
+
+    first = None
+    for angle in degrees:
+        logits = model.predict(turned(x, angle), batch_size=BATCH, verbose=0).astype(np.float64)
+        first = logits if first is None else first
+        log_probabilities = special.log_softmax(logits, axis=-1)
+        yield {
+            "angle": angle,
+            "error": round(float(np.mean(logits.argmax(-1) != y)), 4),
+            "nll": round(float(-np.mean(log_probabilities[np.arange(len(y)), y])), 4),
+            "logit_change": f"{np.abs(logits - first).max():.2e}",
+            "largest_logit": round(float(np.abs(first).max()), 2),
+        }
+
+
+def measure(name, training, seed, data, options):
+    """Rows of the CSV for one network."""
+    import keras
+
+    keras.utils.set_random_seed(seed)
+    model = build(name, options, seed)
+    clock = train(model, *data["train"], training, options, seed)
+    for row in test(model, *data["test"], angles(options)):
+        yield {
+            **{"model": name, "training": training, "seed": seed, **row},
+            **{"parameters": parameters(model), "train_seconds": round(clock.total)},
+            **{key: getattr(options, key) for key in SIZES},
+        }
+
+
+def estimate(data, options):
+    """Prints how long a network of each kind and all of them would take, from a few steps."""
+    total = 0.0
+    x, y = data["test"]
+    for name in options.models:
+        model = build(name, options, 0)
+        clock = train(model, *data["train"], "turned", options, 0, steps=options.time_steps)
+        one = {key: value[:BATCH] for key, value in x.items()}
+        model.predict(one, verbose=0)
+        start = time.perf_counter()
+        model.predict({key: value[: 4 * BATCH] for key, value in x.items()}, BATCH, verbose=0)
+        per_image = (time.perf_counter() - start) / min(4 * BATCH, len(y))
+        steps = options.epochs * -(-options.images // BATCH)
+        seconds = steps * clock.step() + options.angles * len(y) * per_image
+        total += seconds * len(options.trainings) * len(options.seeds)
+        print(
+            f"{name}: {parameters(model)} parameters, {1000 * clock.step():.0f} ms a step, "
+            f"{1000 * per_image:.2f} ms a test image, {seconds / 60:.1f} minutes a network"
+        )
+    print(f"{len(options.models)} models in all: {total / 60:.0f} minutes")
+
+
+def read(path):
+    """Rows of the CSV, none if there is no file."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def curves(rows):
+    """Angles [A] and errors [seeds, A] by (model, training)."""
+    import numpy as np
+
+    found = collections.defaultdict(lambda: collections.defaultdict(dict))
+    for row in rows:
+        by_seed = found[row["model"], row["training"]][row["seed"]]
+        by_seed[float(row["angle"])] = float(row["error"])
+    return {
+        key: (
+            np.array(sorted(next(iter(seeds.values())))),
+            np.array([[line[angle] for angle in sorted(line)] for line in seeds.values()]),
+        )
+        for key, seeds in found.items()
+    }
+
+
+def table(rows):
+    """A line for each model and training as Markdown: mean and standard deviation over seeds."""
+    import numpy as np
+
+    def text(values):
+        spread = f" ± {100 * values.std(ddof=1):.1f}" if len(values) > 1 else ""
+        return f"{100 * values.mean():.1f}{spread}"
+
+    lines = [
+        "| | trained | parameters | upright | mean over angles | worst angle | change of logits |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for (model, training), (_, errors) in curves(rows).items():
+        chosen = [row for row in rows if (row["model"], row["training"]) == (model, training)]
+        worst = errors.mean(axis=0).argmax()
+        change = max(float(row["logit_change"]) for row in chosen)
+        largest = max(float(row["largest_logit"]) for row in chosen)
+        cells = (model, training, chosen[0]["parameters"])
+        cells += (text(errors[:, 0]), text(np.mean(errors, axis=1)), text(errors[:, worst]))
+        cells += (f"{change:.1e} of {largest:.0f}",)
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def draw(rows, path):
+    """Test error over the angle: the mean over seeds, and their range as a band."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
+    colours = {name: f"C{index}" for index, name in enumerate(MODELS)}
+    for (model, training), (degrees, errors) in curves(rows).items():
+        percent = 100 * errors
+        style = "-" if training == "upright" else "--"
+        axis.plot(
+            degrees,
+            percent.mean(axis=0),
+            style,
+            color=colours[model],
+            label=f"{model}, trained {training}",
+        )
+        low, high = percent.min(axis=0), percent.max(axis=0)
+        axis.fill_between(degrees, low, high, color=colours[model], alpha=0.2, linewidth=0)
+    axis.set(xlabel="angle in degrees", ylabel="test error in %", xticks=range(0, 361, 45))
+    axis.set_ylim(bottom=0)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize="small")
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def parse(arguments=None):
+    """The options; complains of numbers that cannot be."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data-dir", required=True, help="folder of mnist.npz")
+    parser.add_argument("--cache-dir", help="where superpixels are kept")
+    parser.add_argument("--output", type=pathlib.Path, default="runs/rotation")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
+    parser.add_argument("--trainings", nargs="+", choices=TRAININGS, default=TRAININGS)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--images", type=int, default=4000, help="training images")
+    parser.add_argument("--test-images", type=int, default=1000)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--blocks", type=int, default=3)
+    parser.add_argument("--copies", type=int, default=10, help="of the steerable network's fields")
+    parser.add_argument("--angles", type=int, default=24, help="number of test angles")
+    parser.add_argument("--time-steps", type=int, help="only time so many training steps")
+    options = parser.parse_args(arguments)
+    for key in ("images", "test_images", "epochs", "blocks", "copies", "angles"):
+        if getattr(options, key) < 1:
+            parser.error(
+                f"--{key.replace('_', '-')}: found {getattr(options, key)}; give 1 or more"
+            )
+    if options.time_steps is not None and options.time_steps < 5:
+        parser.error(f"--time-steps: found {options.time_steps}; give 5 or more")
+    return options
+
+
+def check_sizes(rows, options, path):
+    """Ends the program if the CSV holds networks of other sizes than those asked for."""
+    for key in SIZES:
+        others = {row[key] for row in rows} - {str(getattr(options, key))}
+        if others:
+            raise SystemExit(
+                f"{path} holds networks of {key}={', '.join(sorted(others))}, asked for is "
+                f"{key}={getattr(options, key)}: give the same, or another --output"
+            )
+
+
+def main(arguments=None):
+    """Trains what is missing in the CSV, draws, and prints the table."""
+    options = parse(arguments)
+    data = load(options)
+    options.channels = matched_channels(
+        parameters(build("SteerablePNCNN", options, 0)), options.blocks
+    )
+    print(f"PNCNN of {options.channels} channels, SteerablePNCNN of {options.copies} copies")
+    if options.time_steps:
+        return estimate(data, options)
+    options.output.mkdir(parents=True, exist_ok=True)
+    path = options.output / "rotation.csv"
+    check_sizes(read(path), options, path)
+    for seed in options.seeds:
+        for name in options.models:
+            for training in options.trainings:
+                key = (name, training, str(seed))
+                if any((r["model"], r["training"], r["seed"]) == key for r in read(path)):
+                    continue
+                rows = list(measure(name, training, seed, data, options))
+                new = not path.exists()
+                with path.open("a", newline="") as file:
+                    writer = csv.DictWriter(file, FIELDS)
+                    if new:
+                        writer.writeheader()
+                    writer.writerows(rows)
+                print(*key, [row["error"] for row in rows], flush=True)
+    draw(read(path), options.output / "rotation.png")
+    print(table(read(path)))
+
+
+if __name__ == "__main__":
+    main()
