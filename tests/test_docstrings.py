@@ -15,7 +15,7 @@ PACKAGES = ("tfpn.math", "tfpn.layers", "tfpn.models", "tfpn.distributions", "tf
 
 def modules():
     yield from (f"tfpn.{name}" for name in ("augmentation", "evaluation", "figures", "recipes"))
-    yield "tfpn.spacing"
+    yield from ("tfpn.spacing", "tfpn.symmetry")
     for package in PACKAGES:
         yield package
         path = importlib.import_module(package).__path__

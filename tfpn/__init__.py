@@ -9,9 +9,9 @@ from tfpn._version import __version__
 
 _SUBMODULES = (
     *("augmentation", "datasets", "distributions", "evaluation", "figures", "layers", "math"),
-    *("models", "recipes", "training"),
+    *("models", "recipes", "symmetry", "training"),
 )
-_FUNCTIONS = {"observations": "tfpn.contract"}
+_FUNCTIONS = {"check_equivariance": "tfpn.symmetry", "observations": "tfpn.contract"}
 
 __all__ = ["__version__", *_SUBMODULES, *_FUNCTIONS]
 

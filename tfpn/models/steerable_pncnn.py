@@ -220,6 +220,16 @@ class SteerablePNCNN(PNNetwork):
         )
 
     @property
+    def in_fields(self):
+        """The type of the input's channels, as pairs (frequency, copies)."""
+        return read_fields(self._config["in_fields"])
+
+    @property
+    def output_fields(self):
+        """The type of the output's channels; None for numbers that no rotation changes."""
+        return optional_fields(self._config["out_fields"], "out_fields")
+
+    @property
     def finite_variance(self):
         """Whether `predict_distribution` works: whether the outputs have a finite variance."""
         if self._config["out_fields"] is not None:

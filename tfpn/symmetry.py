@@ -1,0 +1,292 @@
+"""Measures how far a model or layer commutes with rotations and reflections."""
+
+import dataclasses
+
+import numpy as np
+
+from tfpn.contract import KEYS
+
+
+@dataclasses.dataclass(frozen=True)
+class EquivarianceReport:
+    """What `check_equivariance` measured.
+
+    Attributes:
+        group: name of the group.
+        elements: number of group elements that were tried.
+        centre: the point that they leave where it is, a tuple.
+        errors: a dict from what was compared to the largest error, relative to its largest
+            magnitude: "values" and, where the output has a finite one, "variance"; for a model of
+            several outputs with the output's name before it, as in "wind.values". Infinite if one
+            of two results that should agree is not finite.
+        dtype: of the results.
+    """
+
+    group: str
+    elements: int
+    centre: tuple
+    errors: dict
+    dtype: str
+
+    @property
+    def largest(self):
+        """The largest of the errors."""
+        return max(self.errors.values())
+
+    def __str__(self):
+        centre = ", ".join(f"{x:.4g}" for x in self.centre)
+        lines = [
+            f"{self.group}, {self.elements} random elements about ({centre}), {self.dtype}: "
+            "largest relative errors"
+        ]
+        width = max(map(len, self.errors))
+        lines += [f"  {name:<{width}}  {error:.1e}" for name, error in self.errors.items()]
+        return "\n".join(lines)
+
+
+def check_equivariance(
+    model, x, group, n=8, *, rep_in=None, rep_out=None, centre=None, batch_size=32, seed=0
+):
+    """Moves a model's input by random elements of a group and compares what comes out.
+
+    For each element g the points x become ``g (x - centre) + centre``, query points too, and the
+    input's fields f become ``rho_in(g) f``. A model that commutes with the group then gives
+    ``rho_out(g)`` times what it gave before, and the same variances: exactly, so that what is left
+    is rounding, some 1e-6 for float32. Nothing is assumed about the model; one that does not
+    commute, as `PNCNN` with rotations, just has large errors.
+
+    Args:
+        model: a model of `tfpn.models`, a layer of `tfpn.layers`, or a Keras model of such layers.
+            What is compared is the output, and of a model that has a `predict_distribution` of
+            finite variance the mean and variance of that.
+        x: the observations dict that it takes; for a field regressor, or a convolution to be
+            evaluated elsewhere, with a key "query" [B, M, d].
+        group: `equivariance.SO2`, `O2`, `Cyclic(n)` or `Dihedral(n)`, or any other group that acts
+            on the points' space.
+        n: number of random elements, of which none is the identity.
+        rep_in, rep_out: how the group acts on the channels of input and output, for what is no
+            model or layer of `tfpn` or where that is not meant: a field type as in
+            `tfpn.layers.SteerablePNConv`, such as ``{0: 2, 1: 1}``, or a representation. By default
+            they are read from ``model``; where it does not say, all channels are scalars.
+            For several outputs ``rep_out`` may be a dict from their names.
+        centre: a point [d] that the group leaves where it is; by default the centre of the disc
+            that the model pools over, or else the mean of the observed points.
+        batch_size: examples at a time.
+        seed: of the random elements.
+
+    Returns:
+        An `EquivarianceReport`, which prints as a small table.
+
+    Raises:
+        ValueError: if the points have another dimension than the group acts on, or a
+            representation another number of channels than there are.
+        TypeError: if an argument is of another kind.
+
+    Example:
+
+    >>> import numpy as np, tfpn
+    >>> from equivariance import SO2
+    >>> rng = np.random.default_rng(0)
+    >>> x = tfpn.observations(rng.uniform(size=(2, 15, 2)), rng.normal(size=(2, 15)), 0.01)
+    >>> layer = tfpn.layers.SteerablePNConv({0: 1, 1: 1}, spacing=0.2, dtype="float64")
+    >>> tfpn.check_equivariance(layer, x, SO2, n=3).largest < 1e-12
+    True
+    >>> plain = tfpn.layers.PNConv(2, spacing=0.2)
+    >>> tfpn.check_equivariance(plain, x, SO2, n=3).largest > 0.1
+    True
+    """
+    x = _read_input(model, x)
+    elements = _random_elements(group, n, x["points"].shape[-1], np.random.default_rng(seed))
+    if centre is None:
+        centre = _centre(model, x)
+    centre = np.asarray(centre, np.float64)
+    if centre.shape != (group.dim,):
+        raise ValueError(
+            f"centre must be a point of {group.dim} coordinates, found the shape {centre.shape}."
+        )
+    if rep_in is None:
+        rep_in = getattr(model, "in_fields", getattr(model, "fields", None))
+    if rep_out is None:
+        rep_out = getattr(model, "output_fields", getattr(model, "fields", None))
+    expected = _outputs(model, x, batch_size)
+    scales = {
+        (name, key): max(np.max(np.abs(part[np.isfinite(part)]), initial=0.0), 1e-300)
+        for name, parts in expected.items()
+        for key, part in parts.items()
+    }
+    errors = dict.fromkeys(scales, 0.0)
+    for element in elements:
+        found = _outputs(model, _moved(x, element, centre, rep_in), batch_size)
+        for name, parts in expected.items():
+            one = rep_out[name] if _by_name(rep_out, expected) else rep_out
+            rho = _matrix(one, element, parts["values"].shape[-1], "rep_out")
+            turned = {"values": _acted(rho, parts["values"])}
+            if "variance" in parts:
+                turned["variance"] = _acted(np.square(rho), parts["variance"])
+            for key, part in turned.items():
+                error = _difference(found[name][key], part) / scales[name, key]
+                errors[name, key] = max(errors[name, key], float(error))
+    dtype = str(next(iter(expected.values()))["values"].dtype)
+    return EquivarianceReport(
+        group=group.name,
+        elements=len(elements),
+        centre=tuple(centre.tolist()),
+        errors={f"{name}.{key}" if name else key: e for (name, key), e in errors.items()},
+        dtype=dtype,
+    )
+
+
+def _read_input(model, x):
+    if not callable(model):
+        raise TypeError(f"model must be a Keras model or layer, found {type(model).__name__}.")
+    if not isinstance(x, dict) or set(x) - {"query"} != set(KEYS):
+        found = sorted(x) if isinstance(x, dict) else type(x).__name__
+        raise TypeError(
+            f"x must be a dict with the keys {', '.join(KEYS)}, and query where the model takes "
+            f"it (see tfpn.observations); found {found}."
+        )
+    dtype = getattr(model, "algebra_dtype", None)
+    if dtype is None and hasattr(model, "inputs_dict"):
+        dtype = model.inputs_dict["points"].dtype
+    x = {key: np.asarray(value) for key, value in x.items()}
+    for key, value in x.items():
+        if value.ndim != 3:
+            raise ValueError(f"{key} has shape {value.shape}; expected three axes.")
+    return {key: value.astype(dtype or value.dtype) for key, value in x.items()}
+
+
+def _random_elements(group, n, dim, rng):
+    if not hasattr(group, "random_element"):
+        raise TypeError(
+            f"group must be a group of the package equivariance, such as SO2, found {group!r}."
+        )
+    if group.dim != dim:
+        raise ValueError(
+            f"{group.name} acts on space of {group.dim} dimensions, but points have {dim}: this "
+            "cannot be checked; give a group that acts on the points."
+        )
+    if n < 1:
+        raise ValueError(f"n must be at least 1, found {n}.")
+    found = []
+    for _ in range(1000 * n):
+        element = group.random_element(rng)
+        if not np.allclose(_plain(element), np.eye(dim)):
+            found.append(element)
+        if len(found) == n:
+            return found
+    raise ValueError(f"{group.name} seems to have no element but the identity.")
+
+
+def _plain(element):
+    """The element's matrix on space in float64."""
+    return np.array(element.matrix, dtype=np.float64)
+
+
+def _centre(model, x):
+    for layer in (model, *getattr(model, "layers", ())):
+        disc = getattr(layer, "disc", None)
+        if disc:
+            return disc["centre"]
+    observed = np.isfinite(x["variance"]).any(-1)
+    if not observed.any():
+        raise ValueError("x holds no observed point; there is nothing to check.")
+    return x["points"][observed].mean(0, dtype=np.float64)
+
+
+def _moved(x, element, centre, rep_in):
+    """The input as it is after the element has acted, in its dtype."""
+    matrix = _plain(element)
+    rho = _matrix(rep_in, element, x["values"].shape[-1], "rep_in")
+    moved = {key: (x[key] - centre) @ matrix.T + centre for key in ("points", "query") if key in x}
+    observed = np.isfinite(x["variance"])
+    moved["values"] = _acted(rho, np.where(observed, x["values"], np.inf))
+    moved["values"] = np.where(np.isfinite(moved["values"]), moved["values"], 0.0)
+    moved["variance"] = _acted(np.square(rho), x["variance"])
+    return {key: moved[key].astype(value.dtype) for key, value in x.items()}
+
+
+def _acted(rho, channels):
+    """``rho channels`` over the last axis, infinite where a channel that counts is infinite."""
+    finite = np.isfinite(channels)
+    result = np.where(finite, channels, 0.0).astype(np.float64) @ rho.T
+    return np.where((~finite).astype(float) @ (np.abs(rho) > 1e-9).T > 0.0, np.inf, result)
+
+
+def _matrix(rep, element, channels, name):
+    """rho of an element: a representation's, or that of a field type; scalars for None."""
+    if rep is None:
+        return np.eye(channels)
+    if hasattr(rep, "matrix"):
+        rho = np.array(rep.matrix(element), dtype=np.float64)
+    else:
+        rho = _of_fields(rep, element, name)
+    if rho.shape != (channels, channels):
+        raise ValueError(f"{name} {rep} has {len(rho)} channels, but there are {channels}.")
+    return rho
+
+
+def _of_fields(fields, element, name):
+    from tfpn.math.steerable.fields import read_fields  # it loads TensorFlow
+
+    pairs = read_fields(fields, name)
+    if any(m for m, _ in pairs) and not hasattr(element, "rotated"):
+        raise ValueError(
+            f"{name} {fields} are fields on the plane, on which this group does not act; give a "
+            "representation of the group."
+        )
+    blocks = [np.eye(1) if m == 0 else element.rotated(m) for m, n in pairs for _ in range(n)]
+    rho, start = np.zeros((sum(map(len, blocks)),) * 2), 0
+    for block in blocks:
+        end = start + len(block)
+        rho[start:end, start:end] = np.array(block, dtype=np.float64)
+        start = end
+    return rho
+
+
+def _by_name(rep, outputs):
+    return isinstance(rep, dict) and bool(rep) and set(rep) == set(outputs)
+
+
+def _outputs(model, x, batch_size):
+    """A dict from names to dicts of values and, where there is one, variance, in NumPy arrays."""
+    if getattr(model, "finite_variance", False):
+        predicted = model.predict_distribution(x, batch_size=batch_size)
+        return {"": {"values": predicted.mean().numpy(), "variance": predicted.variance().numpy()}}
+    parts = []
+    for start in range(0, len(x["points"]), batch_size):
+        part = {key: value[start : start + batch_size] for key, value in x.items()}
+        if "query" in part and not hasattr(model, "inputs"):  # a layer
+            query = part.pop("query")
+            parts.append(_named(model(part, query)))
+        else:
+            parts.append(_named(model(part)))
+    return {
+        name: {key: np.concatenate([part[name][key] for part in parts]) for key in parts[0][name]}
+        for name in parts[0]
+    }
+
+
+def _named(output):
+    """What a model gave, by name: "" for a single output."""
+    if not isinstance(output, dict):
+        if isinstance(output, (list, tuple)):
+            raise TypeError(
+                "the model gives a list of outputs; build it with a dict of named outputs."
+            )
+        return {"": {"values": np.asarray(output)}}
+    if "values" not in output:
+        return {name: _named(part)[""] for name, part in output.items()}
+    found = {"values": np.asarray(output["values"])}
+    variance = np.asarray(output.get("variance", np.inf))
+    if np.any(np.isfinite(variance)):
+        found["variance"] = variance
+    return {"": found}
+
+
+def _difference(found, expected):
+    """The largest difference; infinite if they are not finite at the same entries."""
+    finite = np.isfinite(expected)
+    if not np.array_equal(np.isfinite(found), finite):
+        return np.inf
+    difference = np.abs(np.asarray(found, np.float64)[finite] - expected[finite])
+    return np.max(difference, initial=0.0)
