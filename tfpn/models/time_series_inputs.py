@@ -103,8 +103,10 @@ class Beside(GPLayer):
         batch, size = pooled["values"].shape
         size += observations["values"].shape[-1] if self.counts else 0
         size += 0 if statics is None else 2 * statics["statics"].shape[-1]
-        spec = keras.KerasTensor((batch, size), dtype=self.algebra_dtype)
-        return {"values": spec, "variance": spec}
+        return {
+            key: keras.KerasTensor((batch, size), dtype=self.algebra_dtype)
+            for key in ("values", "variance")
+        }
 
 
 def _infinite(mask):

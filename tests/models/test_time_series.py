@@ -1,0 +1,349 @@
+"""PNTimeSeriesClassifier: what must not matter, options, saving, and what it says of its inputs."""
+
+import inspect
+
+import keras
+import numpy as np
+import pytest
+import slow_gp
+import tensorflow as tf
+
+import tfpn
+from tfpn.models import PNTimeSeriesClassifier
+from tfpn.training import ShuffledBatches
+
+KEYS = ("points", "values", "variance")
+CHANNELS = 3
+# Float64. Conditioning: noise variances of 0.01 against signals of 1, so 1e4 times 1e-16 and a
+# few more digits for sums in another order.
+EXACT = {"rtol": 1e-9, "atol": 1e-10}
+
+every_option = pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"query": 7},
+        {"missingness": "intensity"},
+        {"missingness": "intensity", "query": 7},
+        {"missingness": "counts", "num_statics": 2, "query": 7},
+        {"uncertainty": "none", "input_prior": "shared"},
+    ],
+    ids=lambda options: "-".join(map(str, options.values())) or "default",
+)
+
+
+def records(examples=5, size=9, statics=False, seed=0):
+    """Channels read at 40 % of the times; one never read in record 1, record 2 empty, record 3
+    with a single reading."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(examples, size, CHANNELS))
+    values[rng.uniform(size=values.shape) > 0.4] = np.nan
+    values[1, :, 1] = np.nan
+    values[2] = np.nan
+    values[3] = np.nan
+    values[3, 4, 2] = 0.7
+    variance = rng.uniform(0.0, 0.05, size=values.shape)
+    x = tfpn.observations(rng.uniform(0, 4, size=(examples, size, 1)), values, variance)
+    if statics:
+        x["statics"] = rng.normal(size=(examples, 2))
+        x["statics_variance"] = np.where(rng.uniform(size=(examples, 2)) < 0.3, np.inf, 0.0)
+    return x
+
+
+def small(num_classes=2, dtype="float64", perturbed=True, **options):
+    options = {"channels": 4, "num_blocks": 2, "num_basis": 3, **options}
+    keras.utils.set_random_seed(0)
+    model = PNTimeSeriesClassifier(
+        num_classes, in_channels=CHANNELS, pooling=(0.0, 4.0), spacing=0.5, dtype=dtype, **options
+    )
+    if perturbed:  # so that no zero or one hides a mistake
+        rng = np.random.default_rng(1)
+        for weight in model.weights:
+            weight.assign(np.asarray(weight) + rng.uniform(0.02, 0.1, weight.shape))
+    return model
+
+
+def inputs(model, **options):
+    return records(statics="statics" in model.inputs_dict, **options)
+
+
+def layer_output(model, x, name):
+    """What a layer of the network makes of an input."""
+    found = keras.Model(model.inputs_dict, model.get_layer(name).output)(x)
+    keys = KEYS if len(found) == 3 else ("values", "variance")  # Keras flattens dicts by key
+    return dict(zip(keys, (tensor.numpy() for tensor in found), strict=True))
+
+
+def outputs(model, x):
+    result = np.asarray(model(x))
+    assert np.all(np.isfinite(result))
+    return result
+
+
+def split(x, rng):
+    """Every observation in a row of its own, the rows in random order, and some padding."""
+    parts = {key: [] for key in KEYS}
+    for points, values, variance in zip(*(x[key] for key in KEYS), strict=True):
+        rows, channels = np.nonzero(np.isfinite(variance))
+        order = rng.permutation(len(rows))
+        rows, channels = rows[order], channels[order]
+        alone = np.full((len(rows), CHANNELS), np.nan)
+        alone[np.arange(len(rows)), channels] = values[rows, channels]
+        noise = np.full(alone.shape, np.inf)
+        noise[np.arange(len(rows)), channels] = variance[rows, channels]
+        for key, array in zip(KEYS, (points[rows], alone, noise), strict=True):
+            parts[key].append(array)
+    return {**x, **tfpn.observations(*(parts[key] for key in KEYS))}
+
+
+@every_option
+def test_rows_and_padding_do_not_matter(options):
+    model = small(**options)
+    x = inputs(model)
+    expected = outputs(model, x)
+    rng = np.random.default_rng(2)
+    np.testing.assert_allclose(outputs(model, split(x, rng)), expected, **EXACT)
+    shuffled = rng.permutation(9)
+    moved = {key: x[key][:, shuffled] if key in KEYS else x[key] for key in x}
+    np.testing.assert_allclose(outputs(model, moved), expected, **EXACT)
+    padded = dict(x)
+    for key, fill in (("points", np.nan), ("values", np.nan), ("variance", np.inf)):
+        padded[key] = np.pad(x[key], [(0, 0), (2, 3), (0, 0)], constant_values=fill)
+    hidden = {**padded, "values": np.where(np.isinf(padded["variance"]), np.nan, padded["values"])}
+    np.testing.assert_allclose(outputs(model, hidden), expected, **EXACT)
+
+
+@every_option
+def test_the_order_of_channels_moves_with_the_weights(options):
+    model, other = small(**options), small(**options)
+    x = inputs(model)
+    order = np.array([2, 0, 1])
+    names = {"conv_1": ("kernel", "log_observation_noise")}
+    if options.get("input_prior") != "shared":
+        names["conv_1"] += ("log_signal_std", "log_length_scale")
+    if options.get("missingness") == "intensity":
+        names["conv_readings"] = ("kernel",)
+    for layer, weights in names.items():
+        for name in weights:
+            weight = getattr(other.get_layer(layer), name)
+            axis = 1 if name == "kernel" else 0
+            weight.assign(np.take(weight, order, axis=axis))
+    if options.get("missingness") == "counts":
+        kernel = np.array(other.get_layer("head").kernel)
+        kernel[4 : 4 + CHANNELS] = kernel[4 : 4 + CHANNELS][order]
+        other.get_layer("head").kernel.assign(kernel)
+    moved = {**x, **{key: x[key][..., order] for key in ("values", "variance")}}
+    np.testing.assert_allclose(outputs(other, moved), outputs(model, x), **EXACT)
+
+
+@every_option
+def test_gradients_are_finite(options):
+    """Exact readings too, and records with one reading or none."""
+    model = small(dtype="float32", perturbed=False, **options)
+    x = inputs(model)
+    x["variance"] = np.where(np.isfinite(x["variance"]), 0.0, np.inf)
+    model.adapt(x)
+    with tf.GradientTape() as tape:
+        given = {key: tf.constant(array, tf.float32) for key, array in x.items()}
+        logits = model(given, training=True)
+        loss = tf.reduce_sum(tf.square(logits)) + tf.add_n(model.losses)
+    for weight, gradient in zip(
+        model.trainable_variables, tape.gradient(loss, model.trainable_variables), strict=True
+    ):
+        assert np.all(np.isfinite(gradient)), weight.path
+
+
+def test_it_learns_with_class_weights():
+    model = small(
+        dtype="float32", perturbed=False, num_blocks=1, query=7, missingness="counts", num_statics=2
+    )
+    x = {key: array.astype("float32") for key, array in inputs(model, examples=30).items()}
+    y = np.arange(30) % 2
+    x["values"] += 1.5 * y[:, None, None]
+    model.adapt(x)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.05), loss)
+    batches = ShuffledBatches(x, y, 15, seed=0, by_length=True)
+    weights = {0: 1.0, 1: 2.0}
+    history = model.fit(batches, shuffle=False, class_weight=weights, epochs=30, verbose=0).history
+    assert history["loss"][-1] < 0.5 * history["loss"][0]
+    found = model.predict_proba(x)
+    np.testing.assert_allclose(found.sum(-1), 1.0, rtol=1e-5)
+    assert np.mean(found.argmax(-1) == y) > 0.9
+
+
+def test_class_weights_multiply_the_loss():
+    model = small(marginal_likelihood_weight=0, num_blocks=1, query=5, dtype="float32")
+    x, y = inputs(model), np.array([0, 1, 1, 0, 1])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(0.0), loss, run_eagerly=True)
+    found = model.fit(x, y, class_weight={0: 1.0, 1: 3.0}, verbose=0).history["loss"][0]
+    # Normalisation takes the batch's own statistics in training.
+    trained = np.asarray(model(x, training=True))
+    each = np.log(np.exp(trained).sum(-1)) - trained[np.arange(5), y]
+    assert found == pytest.approx(np.mean(each * np.array([1, 3, 3, 1, 3])), rel=1e-4)
+
+
+def test_counts_and_statics_reach_the_head_as_they_should():
+    model = small(missingness="counts", num_statics=2)
+    x = inputs(model)
+    pooled = layer_output(model, x, "beside")
+    beside = pooled["values"][:, 4:]
+    counts = np.log1p(np.isfinite(x["variance"]).sum(1))
+    known = np.isfinite(x["statics_variance"])
+    statics = np.where(known, x["statics"], 0.0)
+    np.testing.assert_allclose(beside, np.concatenate([counts, statics, known], -1), rtol=1e-12)
+    np.testing.assert_array_equal(pooled["variance"][:, 4:], 0.0)
+    unknown = {**x, "statics": np.where(known, x["statics"], np.nan)}
+    np.testing.assert_array_equal(outputs(model, unknown), outputs(model, x))
+
+
+def test_readings_are_known_at_every_time():
+    model = small(missingness="intensity")
+    x = split(inputs(model), np.random.default_rng(3))
+    found = model.get_layer("readings")(x)
+    for example in range(5):
+        seen = np.isfinite(x["variance"][example])
+        times = np.unique(x["points"][example][seen.any(-1)])
+        known = np.isfinite(found["variance"][example]).all(-1)
+        assert known.sum() == len(times) and np.all(
+            np.isin(found["variance"][example], [0, np.inf])
+        )
+        for time, indicators in zip(
+            found["points"][example].numpy()[known, 0],
+            found["values"][example].numpy()[known],
+            strict=True,
+        ):
+            rows = x["points"][example][:, 0] == time
+            np.testing.assert_array_equal(indicators, seen[rows].any(0))
+
+
+def test_the_grid_lies_in_the_middles():
+    model = small(query=4)
+    x = inputs(model)
+    features = layer_output(model, x, "conv_1")
+    np.testing.assert_allclose(features["points"][1, :, 0], [0.5, 1.5, 2.5, 3.5], rtol=1e-12)
+    assert np.all(np.isfinite(features["variance"]))
+
+
+def test_input_process_is_the_posterior_of_each_channel():
+    model = small()
+    x = inputs(model)
+    query = np.array([[[0.3], [1.0], [2.2]]])
+    found = model.input_process(x, query)
+    layer = model.get_layer("conv_1")
+    scales = [np.exp(np.asarray(t)) for t in (layer.log_signal_std, layer.log_length_scale)]
+    noise = np.exp(2 * np.asarray(layer.log_observation_noise))
+    for c in range(CHANNELS):
+        mean, variance, _ = slow_gp.convolve(
+            x["points"], x["values"][..., c : c + 1], x["variance"][..., c : c + 1],
+            np.repeat(query, 5, axis=0), weights=np.ones((1, 1, 1)), drift=np.zeros((1, 1)),
+            diffusion=np.zeros((1, 1, 1)), signal_std=scales[0][c], length_scale=scales[1][c],
+            noise="channel", observation_noise=noise[c : c + 1],
+        )  # fmt: skip
+        np.testing.assert_allclose(found.mean()[:, c], mean[..., 0], rtol=1e-8, atol=1e-9)
+        # The covariance's factor has a jitter of a part in 1e8 or so of the prior.
+        np.testing.assert_allclose(found.variance()[:, c], variance[..., 0], rtol=1e-5, atol=1e-7)
+    with pytest.raises(ValueError, match=r"query has shape \(3, 1\); expected \[5, M, 1\]"):
+        model.input_process(x, query[0])
+
+
+@every_option
+def test_feature_maps_at_the_queried_times_are_those_of_the_network(options):
+    model = small(**options)
+    x = inputs(model)
+    query = x["points"] if model.get_config()["query"] == "union" else None
+    if query is None:
+        query = np.tile((np.arange(7)[:, None] + 0.5) * 4 / 7, (5, 1, 1))
+    maps = model.feature_maps(x, query)
+    assert len(maps) == 2
+    for block, found in enumerate(maps, start=1):
+        expected = layer_output(model, x, f"norm_{block}")
+        known = np.isfinite(expected["variance"])
+        np.testing.assert_allclose(
+            found["values"].numpy()[known], expected["values"][known], **EXACT
+        )
+        np.testing.assert_allclose(
+            found["variance"].numpy()[known], expected["variance"][known], **EXACT
+        )
+
+
+@every_option
+def test_saving_keeps_everything(options, tmp_path):
+    model = small(**options)
+    x = inputs(model)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.get_config() == model.get_config()
+    np.testing.assert_array_equal(outputs(loaded, x), outputs(model, x))
+
+
+def test_configuration_holds_every_argument():
+    names = set(inspect.signature(PNTimeSeriesClassifier.__init__).parameters) - {"self"}
+    assert names == set(small().get_config())
+
+
+def test_regression_calibrates():
+    model = small(None, num_outputs=1)
+    x = inputs(model, examples=20)
+    rng = np.random.default_rng(0)
+    y = 3.0 * rng.normal(size=20)
+    before = model.predict_distribution(x).variance().numpy()
+    model.calibrate(x, y)
+    after = model.predict_distribution(x)
+    assert np.mean((y - after.mean()[:, 0]) ** 2 / after.variance()[:, 0]) == pytest.approx(
+        1.0, abs=0.2
+    )
+    assert np.all(before < after.variance())
+
+
+def test_feature_process_agrees_with_the_layer():
+    model = small(missingness="intensity")
+    x = inputs(model)
+    query = np.array([[[0.5], [2.0]]])
+    for name in ("conv_1", "conv_readings", "conv_2"):
+        process = model.feature_process(x, name, query)
+        assert process.mean().shape == (5, 4, 2)
+    first = model.get_layer("conv_1")(x, np.repeat(query, 5, axis=0))
+    found = model.feature_process(x, "conv_1", query)
+    np.testing.assert_allclose(np.swapaxes(found.mean(), 1, 2), first["values"], **EXACT)
+
+
+def test_adapt_starts_grids_from_their_step_and_warns_of_times_outside():
+    model = small(query=8, perturbed=False, missingness="intensity")
+    x = inputs(model)
+    model.adapt(x)
+    for name in ("conv_2", "pooling"):
+        scale = float(np.exp(model.get_layer(name).log_length_scale))
+        assert scale == pytest.approx(0.5, rel=1e-6)
+    assert np.ptp(model.get_layer("conv_1").log_length_scale) > 0
+    outside = {**x, "points": x["points"] * 12}
+    with pytest.warns(UserWarning, match=r"% of the points lie outside pooling=\[0.0, 4.0\]"):
+        model.adapt(outside)
+
+
+@pytest.mark.parametrize(
+    "wrong, match",
+    [
+        ({"num_classes": None}, "give num_classes, or num_outputs for regression"),
+        ({"num_outputs": 2}, "give num_classes or num_outputs, not both"),
+        ({"query": "all"}, r"query must be one of \('union',\), found 'all'"),
+        ({"query": 0}, "query must be a positive whole number, found 0"),
+        ({"query": 8, "pooling": "space"}, "query=8 asks for a grid over the box"),
+        ({"missingness": "mask"}, "missingness must be one of"),
+        ({"input_noise": "shared"}, "prior='channel' needs noise='channel'"),
+        ({"variance_estimator": "stochastic"}, "stochastic' needs prior='shared'"),
+        ({"num_statics": -1}, "num_statics must be a positive whole number"),
+        ({"pooling": (1.0, 0.0)}, "pooling must be"),
+    ],
+)
+def test_bad_arguments(wrong, match):
+    with pytest.raises(ValueError, match=match):
+        PNTimeSeriesClassifier(**wrong)
+
+
+def test_channels_read_together_may_share_all():
+    model = small(input_noise="shared", input_prior="shared", uncertainty="low_rank", rank=2)
+    rng = np.random.default_rng(0)
+    x = tfpn.observations(rng.uniform(0, 4, size=(2, 6, 1)), rng.normal(size=(2, 6, CHANNELS)), 0.1)
+    assert outputs(model, x).shape == (2, 2)
