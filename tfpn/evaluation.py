@@ -32,6 +32,9 @@ def classification_metrics(probabilities, labels, bins=BINS):
         - brier: mean over examples of ``sum_k (p_k - [k is right])^2``, from 0 to 2.
         - ece, adaptive_ece: `expected_calibration_error` with bins of equal width and with bins of
           about equally many examples.
+        - auroc, average_precision: for two classes that both occur, how well the probability of
+          class 1 ranks the examples: area under the ROC curve, and mean precision over the steps
+          of recall.
         - examples: B.
 
     Raises:
@@ -57,7 +60,18 @@ def classification_metrics(probabilities, labels, bins=BINS):
         ),
         "ece": expected_calibration_error(probabilities, labels, bins),
         "adaptive_ece": expected_calibration_error(probabilities, labels, bins, adaptive=True),
+        **(_ranking(probabilities[:, 1], labels) if len(classes) == 2 else {}),
         "examples": len(labels),
+    }
+
+
+def _ranking(scores, labels):
+    """How well scores put the examples of class 1 before those of class 0."""
+    if len(np.unique(labels)) < 2:
+        return {}
+    return {
+        "auroc": float(sklearn.metrics.roc_auc_score(labels, scores)),
+        "average_precision": float(sklearn.metrics.average_precision_score(labels, scores)),
     }
 
 

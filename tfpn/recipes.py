@@ -16,6 +16,7 @@ import tomllib
 from pathlib import Path
 
 from tfpn import augmentation
+from tfpn.contract import KEYS
 
 TRAINING = {
     "epochs": 30,
@@ -23,6 +24,21 @@ TRAINING = {
     "learning_rate": 3e-3,
     "schedule": "cosine",
     "seed": 0,
+    # One weight for each class, which multiplies the loss of its examples; [] for none.
+    "class_weight": [],
+    # Epochs without improvement of `monitor` after which to stop, 0 for never. With a number the
+    # run keeps the weights of the best epoch.
+    "patience": 0,
+    "monitor": "val_loss",
+    # Whether batches hold examples of like length and are cut to the longest of them.
+    "by_length": False,
+}
+# What `monitor` may name, and whether more of it is better.
+MONITORS = {
+    "val_loss": False,
+    "val_accuracy": True,
+    "val_auroc": True,
+    "val_average_precision": True,
 }
 SCHEDULES = ("cosine", "constant")
 SECTIONS = ("data", "model", "training", "augmentation")
@@ -242,13 +258,50 @@ def check_data(recipe, model, data):
         found, wanted = model.input[array].shape[-1], parts[0].x[array].shape[-1]
         if found != wanted:
             refuse(key, found, f"{what.format(wanted)}; give {wanted}")
+    for key in model.input:
+        if key not in KEYS and not hasattr(parts[0], key):
+            raise RecipeError(
+                f"[data] {name} has no {key}, which the model takes beside the observations; give "
+                "the loader's argument that keeps them, or a model without them"
+            )
+    found = {key: model.input[key].shape[-1] for key in ("statics",) if key in model.input}
+    for key, size in found.items():
+        wanted = getattr(parts[0], key).shape[-1]
+        if size != wanted:
+            refuse(f"num_{key}", size, f"{wanted} {key}; give {wanted}")
     labels = [int(label) for part in parts for label in (part.y.min(), part.y.max())]
     lowest, highest, classes = min(labels), max(labels), model.output.shape[-1]
     if lowest < 0:
         raise RecipeError(f"[data] {name}: found the label {lowest}; count the classes from 0")
+    weights = recipe.sections["training"]["class_weight"]
+    if weights and len(weights) != classes:
+        raise RecipeError(
+            f"{recipe.origin('training', 'class_weight')}: training.class_weight: found "
+            f"{len(weights)} numbers for {classes} classes; give one for each, or []"
+        )
+    monitor = recipe.sections["training"]["monitor"]
+    if classes != 2 and monitor in ("val_auroc", "val_average_precision"):
+        raise RecipeError(
+            f"{recipe.origin('training', 'monitor')}: training.monitor: found {monitor!r}, which "
+            f"is of two classes, and the model has {classes}; give val_loss or val_accuracy"
+        )
     if highest >= classes:
         wanted = f"labels from {lowest} to {highest}; give at least {highest + 1}"
         refuse("num_classes", classes, wanted)
+
+
+def model_inputs(model, part):
+    """What a model takes of a part of a data set, by name.
+
+    The observations, and where the model has further inputs, the part's arrays of those names, as
+    the statics of `tfpn.datasets.physionet2012`.
+
+    >>> import tfpn
+    >>> part = tfpn.datasets.digits(keep=5).test
+    >>> sorted(model_inputs(tfpn.models.PNCNN(channels=2, num_blocks=1), part))
+    ['points', 'values', 'variance']
+    """
+    return {key: part.x[key] if key in part.x else getattr(part, key) for key in model.input}
 
 
 def dumps(recipe):
@@ -320,7 +373,8 @@ def _filled(recipe, section, defaults):
 def _typed(value, default, what):
     """`value`, checked against the type of the default; a default of None takes anything."""
     # Arguments with a name for a default may take numbers instead, as in pooling = [0.0, 1.0].
-    expected = {bool: bool, int: int, float: int | float, str: str | list, tuple: list, list: list}
+    numbers = str | list | int
+    expected = {bool: bool, int: int, float: int | float, str: numbers, tuple: list, list: list}
     kind = expected.get(type(default))
     if kind and (not isinstance(value, kind) or isinstance(value, bool) != (kind is bool)):
         raise RecipeError(
@@ -342,17 +396,27 @@ def _check_training(recipe, training):
         refuse("learning_rate", "a positive number")
     if training["schedule"] not in SCHEDULES:
         refuse("schedule", f"one of {', '.join(SCHEDULES)}")
+    if training["patience"] < 0:
+        refuse("patience", "a number of epochs, or 0 to train all of them")
+    if training["monitor"] not in MONITORS:
+        refuse("monitor", f"one of {', '.join(MONITORS)}")
+    weights = training["class_weight"]
+    if not all(isinstance(w, int | float) and 0 < w < math.inf for w in weights):
+        refuse("class_weight", "a positive number for each class, or []")
     if not 0 <= training["seed"] < 2**32:
         refuse("seed", "an integer from 0 to 2**32 - 1")
 
 
 def _check_counts(recipe, values):
-    """Refuses a [model] number below 1 where the default is an integer: these are all counts."""
+    """Refuses a [model] number below 1 where the default is an integer: these are all counts.
+
+    A default of 0 stands for none.
+    """
     for key, default in _arguments(model_class(recipe)).items():
-        if isinstance(default, int) and not isinstance(default, bool) and values[key] < 1:
+        if type(default) is int and values[key] < (least := min(1, default)):
             raise RecipeError(
                 f"{recipe.origin('model', key)}: model.{key}: found {values[key]}; "
-                "give an integer of at least 1"
+                f"give an integer of at least {least}"
             )
 
 

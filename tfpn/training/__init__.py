@@ -6,7 +6,7 @@ and their augmentation depend on the seed and the epoch's number only, so a resu
 the uninterrupted run would have done.
 """
 
-from tfpn.training.batches import ShuffledBatches
+from tfpn.training.batches import CutBatches, ShuffledBatches
 from tfpn.training.errors import RunError, TrainingDiverged, layer_message
 from tfpn.training.evaluation import class_probabilities, evaluate, probabilities
 from tfpn.training.folder import (
@@ -26,6 +26,7 @@ from tfpn.training.run import list_gpus, train
 __all__ = [
     "BACKUP",
     "CURVES",
+    "CutBatches",
     "FEATURE_MAPS",
     "LOG",
     "MODEL",

@@ -7,6 +7,10 @@ import numpy as np
 
 from tfpn import augmentation
 
+# Batches among which examples are sorted by length: enough for batches of like length, few enough
+# that an example is hardly ever with the same others twice.
+_SORTED_BATCHES = 10
+
 
 class ShuffledBatches(keras.utils.PyDataset):
     """Batches of a data set, in an order and jittered as the seed and the epoch alone determine.
@@ -16,6 +20,10 @@ class ShuffledBatches(keras.utils.PyDataset):
         y: labels, [examples].
         batch_size: examples a batch; the last batch of an epoch may be smaller.
         seed: non-negative integer.
+        by_length: puts examples of like length together, ten batches of random examples at a time,
+            and cuts each batch to its longest example, which leaves out most of the padding. The
+            length is that up to the last observed point. Results are the same up to rounding, but
+            a step's number of points varies.
         **ranges: of `tfpn.augmentation.jitter`, which is applied anew in each epoch; by default
             the examples stay as they are.
 
@@ -25,22 +33,104 @@ class ShuffledBatches(keras.utils.PyDataset):
     [0, 1, 2, 3, 4]
     """
 
-    def __init__(self, x, y, batch_size, seed, **ranges):
+    def __init__(self, x, y, batch_size, seed, by_length=False, **ranges):
         super().__init__()
         self.x, self.y, self.batch_size, self.seed, self.ranges = x, y, batch_size, seed, ranges
+        self._lengths = lengths(x["variance"]) if by_length else None
         self.set_epoch(0)
 
     def set_epoch(self, epoch):
         """Orders and jitters the examples for the given epoch, counted from 0."""
         rng = np.random.default_rng((self.seed, epoch))
-        self._order = rng.permutation(len(self.y))
+        order = rng.permutation(len(self.y))
         self._x = self.x
         if any(self.ranges.values()):
             self._x = augmentation.jitter(self.x, rng, **self.ranges)
+        self._batches = [
+            order[start : start + self.batch_size]
+            for start in range(0, len(order), self.batch_size)
+        ]
+        if self._lengths is not None:
+            self._batches = _of_like_length(self._batches, self._lengths, rng)
 
     def __len__(self):
         return math.ceil(len(self.y) / self.batch_size)
 
     def __getitem__(self, batch):
-        chosen = self._order[batch * self.batch_size : (batch + 1) * self.batch_size]
-        return {key: array[chosen] for key, array in self._x.items()}, self.y[chosen]
+        chosen = self._batches[batch]
+        x = {key: array[chosen] for key, array in self._x.items()}
+        if self._lengths is not None:
+            x = cut(x, _length(self._batches, batch, self._lengths))
+        return x, self.y[chosen]
+
+
+class CutBatches(keras.utils.PyDataset):
+    """All examples in order of their length, in batches that are cut to it, for evaluation.
+
+    Args:
+        x, y, batch_size: as in `ShuffledBatches`.
+
+    >>> x = {"variance": np.array([[[0.0], [0.0]], [[0.0], [np.inf]]])}
+    >>> batches = CutBatches(x, np.array([1, 0]), 1)
+    >>> [(x["variance"].shape, y.tolist()) for x, y in (batches[0], batches[1])]
+    [((1, 1, 1), [0]), ((1, 2, 1), [1])]
+    >>> batches.order
+    array([1, 0])
+    """
+
+    def __init__(self, x, y, batch_size):
+        super().__init__()
+        self.x, self.y, self.batch_size = x, y, batch_size
+        self._lengths = lengths(x["variance"])
+        self.order = np.argsort(self._lengths, kind="stable")
+        self._batches = np.split(self.order, range(batch_size, len(self.order), batch_size))
+
+    def __len__(self):
+        return len(self._batches)
+
+    def __getitem__(self, batch):
+        chosen = self._batches[batch]
+        x = {key: array[chosen] for key, array in self.x.items()}
+        return cut(x, _length(self._batches, batch, self._lengths)), self.y[chosen]
+
+
+def lengths(variance):
+    """Number of points up to the last observed one, [B, N, c] -> [B].
+
+    >>> lengths(np.array([[[np.inf], [0.1], [np.inf]], [[np.inf], [np.inf], [np.inf]]])).tolist()
+    [2, 0]
+    """
+    seen = np.isfinite(variance).any(-1)
+    return np.where(seen.any(-1), seen.shape[1] - np.argmax(seen[:, ::-1], axis=-1), 0)
+
+
+def cut(x, length):
+    """Observations of the first ``length`` points, padded where there are fewer."""
+    missing = ((0, 0), (0, max(0, length - x["variance"].shape[1])), (0, 0))
+    fills = {"points": 0.0, "values": 0.0, "variance": np.inf}
+    return {
+        key: np.pad(array[:, :length], missing, constant_values=fills[key])
+        if key in fills
+        else array
+        for key, array in x.items()
+    }
+
+
+def _length(batches, batch, lengths):
+    """Number of points of a batch."""
+    length, following = (
+        max(1, lengths[batches[index]].max()) for index in (batch, min(1, len(batches) - 1))
+    )
+    # Keras takes the number of points for fixed if the first two batches agree on it.
+    return length + (batch == 0 and len(batches) > 1 and length == following)
+
+
+def _of_like_length(batches, lengths, rng):
+    """The same examples in batches of like length, in random order."""
+    result = []
+    for start in range(0, len(batches), _SORTED_BATCHES):
+        some = batches[start : start + _SORTED_BATCHES]
+        examples = np.concatenate(some)
+        examples = examples[np.argsort(lengths[examples], kind="stable")]
+        result += np.split(examples, np.cumsum([len(batch) for batch in some])[:-1])
+    return [result[index] for index in rng.permutation(len(result))]

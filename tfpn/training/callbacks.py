@@ -1,11 +1,16 @@
 """What happens during an epoch of a run: its time, and a stop before broken weights are kept."""
 
 import math
+import os
 import time
+from pathlib import Path
 
 import keras
+import numpy as np
+import tensorflow as tf
 
-from tfpn.training.errors import TrainingDiverged
+from tfpn import recipes
+from tfpn.training.errors import RunError, TrainingDiverged, first_line
 
 
 class EpochSeconds(keras.callbacks.Callback):
@@ -42,3 +47,66 @@ class StopOnNaN(keras.callbacks.TerminateOnNaN):
                 f"the validation loss became {logs['val_loss']} in epoch {epoch + 1}; "
                 "lower training.learning_rate or check the data"
             )
+
+
+class EarlyStopping(keras.callbacks.EarlyStopping):
+    """Keras's callback, with a memory that survives an interruption.
+
+    The best epoch's weights are in a file, and the values of the epochs before come from the log.
+
+    Args:
+        folder: where the file is kept.
+        monitor: key of the log, one of `recipes.MONITORS`.
+        patience: epochs without improvement after which to stop.
+        history: values of ``monitor`` in the finished epochs.
+    """
+
+    def __init__(self, folder, monitor, patience, history=()):
+        mode = "max" if recipes.MONITORS[monitor] else "min"
+        super().__init__(monitor, patience=patience, mode=mode)
+        self.folder, self.history = Path(folder), list(history)
+
+    @property
+    def path(self):
+        """The file of the best epoch's weights."""
+        return self.folder / "best.weights.h5"
+
+    @property
+    def ended(self):
+        """Whether the finished epochs have used up the patience."""
+        values = np.asarray(self.history) * (-1.0 if self.mode == "max" else 1.0)
+        return len(values) > 0 and len(values) - 1 - int(np.argmin(values)) >= self.patience
+
+    def on_train_begin(self, logs=None):
+        super().on_train_begin(logs)
+        if self.history:
+            pick = np.argmax if self.mode == "max" else np.argmin
+            self.best_epoch = int(pick(self.history))
+            self.best = self.history[self.best_epoch]
+            self.wait = len(self.history) - 1 - self.best_epoch
+
+    def on_epoch_end(self, epoch, logs=None):
+        super().on_epoch_end(epoch, logs)
+        if self.best_epoch == epoch:
+            self.folder.mkdir(exist_ok=True)
+            partial = self.folder / "partial-best.weights.h5"
+            self.model.save_weights(partial)
+            os.replace(partial, self.path)
+
+    def restore(self, model):
+        """Gives the model the best epoch's weights."""
+        try:
+            model.load_weights(self.path)
+        except Exception as error:  # A damaged file fails in HDF5 or anywhere in Keras.
+            raise RunError(
+                f"{self.path} is missing, damaged or not of this model ({first_line(error)}); "
+                "train anew with --overwrite"
+            ) from error
+
+
+class BinaryAUC(keras.metrics.AUC):
+    """Keras's area under a curve, of class 1 by the logits of two classes."""
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        y_true = tf.reshape(y_true, [-1])
+        super().update_state(y_true, tf.nn.softmax(y_pred)[:, 1], sample_weight)

@@ -3,7 +3,8 @@
 import numpy as np
 import scipy.special
 
-from tfpn import evaluation
+from tfpn import evaluation, recipes
+from tfpn.training.batches import cut, lengths
 from tfpn.training.errors import RunError
 
 
@@ -14,18 +15,19 @@ def evaluate(model, part, *, batch_size=50, bins=evaluation.BINS):
         model: a model with ``predict_proba(x, batch_size=...)``, such as `tfpn.models.PNCNN`,
             compiled or not. The figures of any other Keras model come from
             `tfpn.evaluation.classification_metrics` and, for logits, `probabilities`.
-        part: has `.x` (the observations) and `.y` (integer labels [examples]).
+        part: has `.x` (the observations), `.y` (integer labels [examples]) and further inputs of
+            the model, if it has any, under their names.
         batch_size: examples a batch.
         bins: of the calibration errors.
 
     Returns:
         The dict of `tfpn.evaluation.classification_metrics`: accuracy, error, nll, brier, ece,
-        adaptive_ece, examples.
+        adaptive_ece, examples, and for two classes auroc and average_precision.
 
     Raises:
         RunError: a probability is NaN.
     """
-    found = class_probabilities(model, part.x, batch_size=batch_size)
+    found = class_probabilities(model, recipes.model_inputs(model, part), batch_size=batch_size)
     return evaluation.classification_metrics(found, part.y, bins)
 
 
@@ -51,9 +53,27 @@ def class_probabilities(model, x, *, batch_size=50):
     >>> class_probabilities(model, x).shape
     (1, 3)
     """
-    found = np.asarray(model.predict_proba(x, batch_size=batch_size), dtype=np.float64)
+    size = len(x["variance"])
+    found = None
+    for chosen, length in _groups(np.asarray(x["variance"])):
+        some = cut({key: np.asarray(array)[chosen] for key, array in x.items()}, length)
+        part = np.asarray(model.predict_proba(some, batch_size=batch_size), dtype=np.float64)
+        found = np.zeros((size, part.shape[-1])) if found is None else found
+        found[chosen] = part
     _check_finite(found)
     return found / found.sum(-1, keepdims=True)
+
+
+def _groups(variance):
+    """Examples of like length, and the length of the longest: three groups at most.
+
+    A model is traced for each, so that more would not pay; one where it would leave out little.
+    """
+    found = lengths(variance)
+    if found.mean() > 0.7 * variance.shape[1]:
+        return [(np.arange(len(found)), variance.shape[1])]
+    parts = np.split(np.argsort(found, kind="stable"), [len(found) // 2, len(found) * 9 // 10])
+    return [(part, max(1, found[part].max())) for part in parts if len(part)]
 
 
 def probabilities(logits):

@@ -9,7 +9,6 @@ from pathlib import Path
 import keras
 
 from tfpn import recipes
-from tfpn.training.backup import backup_files
 from tfpn.training.errors import RunError, first_line
 
 RECIPE, LOG, MODEL, RESULT, BACKUP = (
@@ -45,7 +44,7 @@ def _prepare_folder(recipe, folder, resume, overwrite):
     elif overwrite:
         for name in (LOG, MODEL, RESULT, CURVES, FEATURE_MAPS, RELIABILITY):
             (folder / name).unlink(missing_ok=True)
-        for backup in backup_files(folder / BACKUP):
+        for backup in (folder / BACKUP).glob("*.weights.h5"):
             backup.unlink()
     elif resume:
         changes = recipes.differences(recipes.load(path), recipe)

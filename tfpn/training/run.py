@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from tfpn import evaluation, recipes
 from tfpn.training.backup import Backup, restore
-from tfpn.training.batches import ShuffledBatches
-from tfpn.training.callbacks import EpochSeconds, StopOnNaN
+from tfpn.training.batches import CutBatches, ShuffledBatches
+from tfpn.training.callbacks import BinaryAUC, EarlyStopping, EpochSeconds, StopOnNaN
 from tfpn.training.errors import RunError, TrainingDiverged, layer_message
 from tfpn.training.evaluation import class_probabilities, evaluate
 from tfpn.training.folder import (
@@ -55,9 +55,10 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
 
     Returns:
         A dict: recipe, test_error, test_accuracy and validation_accuracy (fractions), test_nll
-        (nats per example), test_brier and test_ece (`tfpn.evaluation.classification_metrics`),
-        parameters, epochs, seconds (all epochs, also those before a resume), seed, run (the
-        folder).
+        (nats per example), test_brier and test_ece, for two classes test_auroc,
+        test_average_precision and the same of the validation part
+        (`tfpn.evaluation.classification_metrics`), parameters, epochs (trained), seconds (all
+        epochs, also those before a resume), seed, run (the folder).
 
     Raises:
         RecipeError: the recipe is not usable.
@@ -92,7 +93,7 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
             )
     model = recipes.build_model(recipe)
     recipes.check_data(recipe, model, data)
-    batches = _batches(recipe, data.train)
+    batches = _batches(recipe, model, data.train)
     open_folder(recipe, folder, resume, overwrite)
 
     model.adapt(data.train.x)
@@ -101,20 +102,26 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
     log = folder / LOG
     if finished:
         trim_log(log, finished)
-    if finished < training["epochs"]:
-        _fit(model, batches, data.validation, training, folder, finished, verbose)
+    stopping = _early_stopping(training, folder, log if finished else None)
+    if finished < training["epochs"] and not (stopping and stopping.ended):
+        _fit(model, batches, data.validation, training, folder, finished, stopping, verbose)
+    if stopping:
+        stopping.restore(model)
     model.save(folder / MODEL)
-    test = class_probabilities(model, data.test.x, batch_size=training["batch_size"])
+    test = class_probabilities(
+        model, recipes.model_inputs(model, data.test), batch_size=training["batch_size"]
+    )
     result = _result(recipe, folder, model, data, test)
     (folder / RESULT).write_text(json.dumps(result, indent=2) + "\n")
     _draw(folder, model, data, test)
     return result
 
 
-def _batches(recipe, part):
+def _batches(recipe, model, part):
     training, ranges = recipe.sections["training"], recipe.sections["augmentation"]
+    options = {key: training[key] for key in ("batch_size", "seed", "by_length")}
     try:
-        return ShuffledBatches(part.x, part.y, training["batch_size"], training["seed"], **ranges)
+        return ShuffledBatches(recipes.model_inputs(model, part), part.y, **options, **ranges)
     except ValueError as error:
         raise recipes.RecipeError(f"[augmentation] {error}") from error
 
@@ -126,17 +133,50 @@ def _compile(model, training, steps):
     model.compile(
         optimizer=keras.optimizers.Adam(rate),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],
+        metrics=["accuracy", *_ranking_metrics(model)],
     )
 
 
-def _fit(model, batches, validation, training, folder, finished, verbose):
+def _ranking_metrics(model):
+    if model.output.shape[-1] != 2:
+        return []
+    curves = (("auroc", "ROC"), ("average_precision", "PR"))
+    return [BinaryAUC(curve=curve, name=name) for name, curve in curves]
+
+
+def _early_stopping(training, folder, log):
+    """The callback, if the recipe asks for one; ``log`` is that of the finished epochs or None."""
+    if not training["patience"]:
+        return None
+    monitor = training["monitor"]
+    history = []
+    if log is not None:
+        columns = read_log(log)
+        if monitor not in columns:
+            raise RunError(
+                f"{log} has no column {monitor}, which training.monitor names; put the run's own "
+                "log back, or train anew with --overwrite"
+            )
+        history = columns[monitor]
+    return EarlyStopping(folder / BACKUP, monitor, training["patience"], history)
+
+
+def _fit(model, batches, validation, training, folder, finished, stopping, verbose):
+    inputs = recipes.model_inputs(model, validation)
+    held_out = {
+        "validation_data": (inputs, validation.y),
+        "validation_batch_size": training["batch_size"],
+    }
+    if training["by_length"]:
+        held_out = {"validation_data": CutBatches(inputs, validation.y, training["batch_size"])}
     callbacks = [
         keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: batches.set_epoch(epoch)),
         EpochSeconds(),
         StopOnNaN(),
         # The log before the backup: a row too many can be dropped when resuming.
         keras.callbacks.CSVLogger(folder / LOG, append=finished > 0),
+        # The best weights before the backup: an epoch that is trained again finds them again.
+        *([stopping] if stopping else []),
         Backup(folder / BACKUP),
     ]
     try:
@@ -145,8 +185,8 @@ def _fit(model, batches, validation, training, folder, finished, verbose):
             shuffle=False,  # The batches come in their epoch's order already.
             epochs=training["epochs"],
             initial_epoch=finished,
-            validation_data=(validation.x, validation.y),
-            validation_batch_size=training["batch_size"],
+            **held_out,
+            class_weight=dict(enumerate(training["class_weight"])) or None,
             callbacks=callbacks,
             verbose=verbose,
         )
@@ -163,16 +203,14 @@ def _result(recipe, folder, model, data, test_probabilities):
     training = recipe.sections["training"]
     test = evaluation.classification_metrics(test_probabilities, data.test.y)
     validation = evaluate(model, data.validation, batch_size=training["batch_size"])
+    shown = ("error", "accuracy", "nll", "brier", "ece", "auroc", "average_precision")
+    chosen = ("accuracy", "auroc", "average_precision")
     return {
         "recipe": recipe.name,
-        "test_error": test["error"],
-        "test_accuracy": test["accuracy"],
-        "test_nll": test["nll"],
-        "test_brier": test["brier"],
-        "test_ece": test["ece"],
-        "validation_accuracy": validation["accuracy"],
+        **{f"test_{key}": test[key] for key in shown if key in test},
+        **{f"validation_{key}": validation[key] for key in chosen if key in validation},
         "parameters": model.count_params(),
-        "epochs": training["epochs"],
+        "epochs": len(read_log(folder / LOG)["epoch"]),
         "seconds": round(sum(read_log(folder / LOG)["seconds"]), 1),
         "seed": training["seed"],
         "run": str(folder),

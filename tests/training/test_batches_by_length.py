@@ -1,0 +1,80 @@
+"""Batches of examples of like length: the same examples, less padding, resumable."""
+
+import keras
+import numpy as np
+import pytest
+
+import tfpn
+from tfpn.training import CutBatches, ShuffledBatches
+
+COUNT, SIZE = 103, 40
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Records of exponential length, the number of each in its first value; one is empty."""
+    rng = np.random.default_rng(0)
+    lengths = np.minimum(1 + rng.exponential(8, size=COUNT).astype(int), SIZE)
+    lengths[5], lengths[7] = 0, SIZE
+    times = [np.sort(rng.uniform(size=(n, 1)), axis=0) for n in lengths]
+    values = [np.full((n, 1), float(i)) for i, n in enumerate(lengths)]
+    x = tfpn.observations(times, values)
+    return {**x, "statics": np.arange(COUNT)[:, None] * 2.0}, np.arange(COUNT), lengths
+
+
+def check_batches(batches, data):
+    """Every example once, whole, in batches no longer than they need to be."""
+    x, y, lengths = data
+    found = [batches[index] for index in range(len(batches))]
+    labels = np.concatenate([label for _, label in found])
+    assert sorted(labels) == list(y)
+    for index, (given, label) in enumerate(found):
+        size = given["points"].shape[1]
+        assert size - max(1, lengths[label].max()) in ((0, 1) if index == 0 else (0,))
+        np.testing.assert_array_equal(given["statics"], x["statics"][label])
+        for key in ("points", "values", "variance"):
+            kept = min(size, SIZE)
+            np.testing.assert_array_equal(given[key][:, :kept], x[key][label][:, :kept])
+        assert np.all(np.isinf(given["variance"][:, lengths[label].max() :]))
+    return found
+
+
+def test_batches_are_whole_and_short(data):
+    x, y, lengths = data
+    batches = ShuffledBatches(x, y, 10, seed=0, by_length=True)
+    points = sum(
+        g["points"].shape[:2][0] * g["points"].shape[1] for g, _ in check_batches(batches, data)
+    )
+    # What the observed points alone would take, half as much again, beside all the padding.
+    assert points < 1.5 * lengths.sum() < 0.5 * COUNT * SIZE
+    check_batches(CutBatches(x, y, 10), data)
+
+
+def test_order_depends_on_seed_and_epoch_only(data):
+    x, y, _ = data
+
+    def order(seed, epochs):
+        batches = ShuffledBatches(x, y, 10, seed, by_length=True)
+        for epoch in epochs:
+            batches.set_epoch(epoch)
+        return [batches[index][1].tolist() for index in range(len(batches))]
+
+    assert order(0, [4]) == order(0, [0, 1, 4])
+    assert order(0, [4]) != order(0, [5]) and order(0, [4]) != order(1, [4])
+
+
+def test_keras_takes_lengths_that_vary(data):
+    """Even if the first two batches agree, from which Keras reads the shapes."""
+    x, y, _ = data
+    same = {key: array[[3, 3, 3, 7]] for key, array in x.items()}
+    for batches in (ShuffledBatches, CutBatches):
+        options = {"seed": 0, "by_length": True} if batches is ShuffledBatches else {}
+        given = batches(same, np.arange(4), 1, **options)
+        sizes = [given[index][0]["points"].shape[1] for index in range(4)]
+        assert sizes[0] != sizes[1]
+    inputs = {key: keras.Input((None, 1), name=key) for key in ("points", "values", "variance")}
+    statics = keras.Input((1,), name="statics")
+    total = keras.ops.sum(inputs["values"], axis=1) + 0.0 * statics
+    model = keras.Model({**inputs, "statics": statics}, keras.layers.Dense(1)(total))
+    model.compile("sgd", "mse")
+    model.fit(CutBatches(x, y, 10), epochs=1, verbose=0)
