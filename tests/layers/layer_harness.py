@@ -4,9 +4,11 @@ import dataclasses
 
 import numpy as np
 import scipy.stats
+import slow_steerable
 import tensorflow as tf
 
 from tfpn import layers
+from tfpn.math.steerable import count_channels
 
 KEYS = ("points", "values", "variance")
 
@@ -217,6 +219,20 @@ def slow_pooling(layer, x):
     batch, _, channels = x["values"].shape
     values, variance = np.zeros((batch, channels)), np.full((batch, channels), np.inf)
     dim = x["points"].shape[-1]
+    if layer.disc is not None:
+        # Polar coordinates; the kernel is smooth on the scale of the nodes.
+        centre, radius = layer.disc["centre"], layer.disc["radius"]
+        nodes, weights = np.polynomial.legendre.leggauss(40)
+        r, angles = 0.5 * radius * (nodes + 1), np.arange(80) * 2 * np.pi / 80
+        circles = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+        places = (centre + r[:, None, None] * circles).reshape(-1, 2)
+        areas = np.repeat(0.5 * radius * weights * r * 2 * np.pi / 80, 80)
+
+        def disc_kernel(a):
+            squared = ((a[:, None] - places) ** 2).sum(-1)
+            return signal_std**2 * np.exp(-squared / (2 * length_scale**2))
+
+        double = areas @ disc_kernel(places) @ areas
     if layer.box is not None:
         low, high = (np.broadcast_to(side, [dim]) for side in layer.box)
         nodes, weights = np.polynomial.legendre.leggauss(100)
@@ -230,7 +246,10 @@ def slow_pooling(layer, x):
             [w @ kernel(t[:, None] - t) @ w for t, w in zip(nodes, weights, strict=True)]
         )
     for b, c, points, observed, inverse in conditioned(layer, x):
-        if layer.box is None:
+        if layer.disc is not None:
+            single = disc_kernel(points) @ areas
+            variance[b, c] = double - single @ inverse @ single
+        elif layer.box is None:
             single = np.full(
                 len(points), signal_std**2 * (2 * np.pi * length_scale**2) ** (dim / 2)
             )
@@ -242,6 +261,59 @@ def slow_pooling(layer, x):
         values[b, c] = single @ inverse @ observed
     volume = np.exp(float(layer.log_unit.numpy())) ** dim
     return {"values": values / volume, "variance": variance / volume**2}
+
+
+def slow_steerable_convolution(layer, x):
+    """Dense matrices over all channels; the variance of a block is the mean over its components."""
+    signal_std, length_scale, _ = _parameters(layer)
+    tensors = (np.asarray(tensor) for tensor in layer.generators())
+    names = ("zeroth_order", "first_order", "second_order")
+    values = np.zeros((*x["values"].shape[:2], count_channels(layer.fields)))
+    variance = np.full_like(values, np.inf)
+    arguments = {
+        "fields_in": layer.in_fields,
+        "fields_out": layer.fields,
+        "frequencies": layer.frequencies,
+        "weights": {m: np.asarray(w) for m, w in layer.kernels.items()},
+        "flows": dict(zip(names, tensors, strict=True)),
+        "signal_std": signal_std,
+        "length_scale": length_scale,
+        "bias": np.asarray(layer.bias),
+    }
+    for b, points in enumerate(x["points"]):
+        shared = np.broadcast_to(x["variance"][b].mean(-1, keepdims=True), x["values"][b].shape)
+        seen = np.isfinite(shared[:, 0])
+        mean, covariance = slow_steerable.convolve(
+            points, x["values"][b], shared, points[seen], nodes=44, **arguments
+        )
+        values[b, seen] = mean
+        variance[b, seen] = slow_steerable.block_variance(covariance, layer.fields)
+    return {"points": x["points"], "values": values, "variance": variance}
+
+
+def slow_vector_mixing(layer, x):
+    """One vector to several, as complex numbers."""
+    known = np.isfinite(x["variance"]).all(-1, keepdims=True)
+    real, imaginary = np.asarray(layer.kernels[1])  # [1, copies] each
+    mixed = (x["values"] @ np.array([[1.0], [1.0j]])) * (real + 1j * imaginary)
+    values = np.stack([mixed.real, mixed.imag], axis=-1).reshape(*mixed.shape[:2], -1)
+    variance = np.where(known, x["variance"], 0.0).mean(-1, keepdims=True)
+    variance = np.repeat(variance * (real**2 + imaginary**2), 2, axis=-1)
+    return {
+        "points": x["points"],
+        "values": np.where(known, values, 0.0),
+        "variance": np.where(known, variance, np.inf),
+    }
+
+
+def slow_vector_normalization(layer, x):
+    scale = float(layer.gamma.numpy()[0]) / np.sqrt(layer.moving_variance.numpy()[0] + 1e-5)
+    known = np.isfinite(x["variance"])
+    return {
+        "points": x["points"],
+        "values": np.where(known, x["values"] * scale, 0.0),
+        "variance": x["variance"] * scale**2,
+    }
 
 
 _PRIOR = ("log_signal_std", "log_length_scale")
@@ -302,6 +374,13 @@ CASES = {
         _POOLING,
         pools=True,
     ),
+    "pool_disc": Case(
+        layers.IntegralPooling,
+        {"spacing": 0.3, "disc": ((0.4, 0.6), 0.7)},
+        slow_pooling,
+        _POOLING,
+        pools=True,
+    ),
     "pool_channel": Case(
         layers.IntegralPooling,
         {"spacing": 0.3, "box": (0.0, 1.0), "noise": "channel", "observation_noise": 0.1},
@@ -310,9 +389,28 @@ CASES = {
         sporadic=True,
         pools=True,
     ),
-}
+    # What is particular to fields is in test_steerable_layers.py.
+    "steerable_conv": Case(
+        layers.SteerablePNConv,
+        {"fields": {0: 1, 1: 1}, "in_fields": {1: 1}, "frequencies": (0, 1), "num_basis": 1,
+         "spacing": 0.3, "seed": 3},
+        slow_steerable_convolution,
+        (*_PRIOR, "antisymmetric", "symmetric", "factors", "kernel_0", "kernel_1", "bias"),
+    ),
+    "gated_relu": Case(layers.GatedReLU, {"fields": 2}, slow_rectifier, (), sporadic=True),
+    "steerable_mix": Case(
+        layers.SteerableMix, {"fields": {1: 2}, "in_fields": {1: 1}}, slow_vector_mixing,
+        ("kernel_1",),
+    ),
+    "steerable_norm": Case(
+        layers.SteerableNormalization,
+        {"fields": {1: 1}},
+        slow_vector_normalization,
+        ("gamma", "moving_variance", "updates"),
+    ),
+}  # fmt: skip
 
-# Every constructor argument away from its default.
+# Every constructor argument away from its default, or None if another argument excludes it.
 OTHER_ARGUMENTS = {
     layers.PNConv: {
         "filters": 4,
@@ -344,7 +442,8 @@ OTHER_ARGUMENTS = {
     },
     layers.GPNormalization: {"momentum": 0.5, "epsilon": 1e-2},
     layers.IntegralPooling: {
-        "box": ([-1.0, 0.0], [1.0, 2.0]),
+        "box": None,
+        "disc": {"centre": [0.1, 0.2], "radius": 0.8},
         "unit": 0.5,
         "spacing": 0.2,
         "signal_std": 1.5,
@@ -354,4 +453,25 @@ OTHER_ARGUMENTS = {
         "marginal_likelihood_weight": 0.01,
         "marginal_likelihood_trains": "all",
     },
+    layers.SteerablePNConv: {
+        "fields": [[0, 1], [1, 1]],
+        "num_basis": 3,
+        "in_fields": [[0, 2]],
+        "frequencies": [0, 1],
+        "constraint": "free",
+        "flows": None,
+        "spacing": 0.2,
+        "signal_std": 1.5,
+        "length_scale": 0.4,
+        "observation_noise": 0.2,
+        "noise": "channel",
+        "uncertainty": "none",
+        "use_bias": False,
+        "seed": 7,
+        "marginal_likelihood_weight": 0.01,
+        "marginal_likelihood_trains": "all",
+    },
+    layers.GatedReLU: {"fields": [[0, 2]], "gates": "own"},
+    layers.SteerableMix: {"fields": [[0, 2]], "in_fields": [[0, 2]], "use_bias": False},
+    layers.SteerableNormalization: {"fields": [[0, 2]], "momentum": 0.5, "epsilon": 1e-2},
 }

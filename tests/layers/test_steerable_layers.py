@@ -1,7 +1,4 @@
-"""What holds for every layer on fields: its contract, and that it commutes with rotations."""
-
-import inspect
-import json
+"""What is particular to layers on fields; what holds for all layers is in the layers' contract."""
 
 import keras
 import numpy as np
@@ -50,30 +47,6 @@ CASES = {
 }  # fmt: skip
 CONVOLUTIONS = [name for name in CASES if name.startswith("conv")]
 every_case = pytest.mark.parametrize("name", CASES)
-
-OTHER_ARGUMENTS = {
-    layers.SteerablePNConv: {
-        "fields": {0: 1, 1: 1},
-        "num_basis": 3,
-        "in_fields": {0: 2},
-        "frequencies": [0, 1],
-        "constraint": "free",
-        "flows": None,  # in test_steerable_flows.py
-        "spacing": 0.2,
-        "signal_std": 1.5,
-        "length_scale": 0.4,
-        "observation_noise": 0.2,
-        "noise": "channel",
-        "uncertainty": "none",
-        "use_bias": False,
-        "seed": 7,
-        "marginal_likelihood_weight": 0.01,
-        "marginal_likelihood_trains": "all",
-    },
-    layers.GatedReLU: {"fields": {0: 2}, "gates": "own"},
-    layers.SteerableMix: {"fields": {0: 2}, "in_fields": {0: 2}, "use_bias": False},
-    layers.SteerableNormalization: {"fields": {0: 2}, "momentum": 0.5, "epsilon": 1e-2},
-}
 
 
 def make(name, dtype="float64", **changes):
@@ -143,13 +116,11 @@ def test_commutes_with_rotations(name, dtype, tolerance):
         assert_rotates(layer, x, fields_in, fields_out, tolerance, **options)
 
 
-@every_case
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_eager_graph_and_xla_agree(name, dtype):
+@pytest.mark.parametrize("name", ["conv_channel", "relu_own"])
+def test_eager_graph_and_xla_agree(name, dtype="float64", tolerance=1e-11):
     x = make_input(CASES[name][2], dtype)
     layer = built(name, dtype)
     eager = layer(x)
-    tolerance = 1e-11 if dtype == "float64" else 1e-4
     signature = {key: tf.TensorSpec([None, None, v.shape[-1]], dtype) for key, v in x.items()}
     graph = tf.function(lambda x: layer(x), input_signature=[signature])
     compiled = tf.function(lambda x: layer(x), jit_compile=True)
@@ -171,29 +142,6 @@ def test_output_spec_tells_shapes_and_dtypes(name, dtype):
         assert spec[key].dtype == tensor.dtype.name
         assert tf.TensorShape(spec[key].shape).is_compatible_with(tensor.shape)
         assert spec[key].shape[-1] == tensor.shape[-1]
-
-
-@pytest.mark.parametrize("kind", OTHER_ARGUMENTS, ids=lambda kind: kind.__name__)
-def test_configuration_holds_every_argument(kind):
-    parameters = inspect.signature(kind.__init__).parameters
-    names = {n for n, p in parameters.items() if p.kind is not p.VAR_KEYWORD} - {"self"}
-    other = OTHER_ARGUMENTS[kind]
-    assert other.keys() == names
-    layer = kind(**other, name="given", dtype="float64")
-    config = json.loads(json.dumps(layer.get_config()))
-    assert names <= config.keys()
-    for name in names:
-        if name in ("fields", "in_fields"):
-            assert read_fields(config[name]) == read_fields(other[name])
-        else:
-            assert config[name] == other[name]
-    rebuilt = kind.from_config(config)
-    assert rebuilt.name == "given" and rebuilt.dtype_policy == layer.dtype_policy
-    x = make_input({0: 2})
-    keras.utils.set_random_seed(0)
-    first = layer(x)
-    keras.utils.set_random_seed(0)
-    assert_same(rebuilt(x), first, rtol=0)
 
 
 @every_case

@@ -81,18 +81,19 @@ def dense_mixing(weights, fields_in, fields_out, frequencies):
 
 
 def convolve(points, values, variance, query, *, fields_in, fields_out, frequencies, weights,
-             flows, signal_std, length_scale, bias=None):  # fmt: skip
+             flows, signal_std, length_scale, bias=None, nodes=72):  # fmt: skip
     """Mean, and covariance over the output channels at each query point, of one example.
 
     Every channel has its own noise; unobserved entries have infinite variance.
 
     Args:
         points: [N, 2]; values, variance: [N, c_in]; query: [M, 2].
+        nodes: of the frequencies on each axis; fewer will do for points within a few length scales.
 
     Returns:
         mean [M, c_out] and covariance [M, c_out, c_out].
     """
-    xi, symbols, spectrum = lattice_symbols(flows, length_scale)
+    xi, symbols, spectrum = lattice_symbols(flows, length_scale, nodes)
     mixing = dense_mixing(weights, fields_in, fields_out, frequencies)
     count, outs = mixing.shape[:2]
     mean = np.zeros((len(query), outs))
