@@ -331,3 +331,19 @@ def test_version_and_missing_command():
     for name in ("train", "evaluate", "predict", "figures"):
         assert name in command("--help").out
         assert command(name, "--help").status == 0
+
+
+def test_evaluate_several_runs(trained, tmp_path):
+    """The same run twice: its figures, and no spread."""
+    one = json.loads(command("evaluate", trained.folder).out)
+    path = tmp_path / "result.json"
+    outcome = command("evaluate", trained.folder, trained.folder, "--output", path)
+    assert outcome.status == 0 and path.read_text() == outcome.out, outcome.err
+    (line,) = outcome.out.splitlines()
+    found = json.loads(line)
+    assert found["runs"] == 2 * [{"run": str(trained.folder), **one}]
+    figures = {k: v for k, v in one.items() if k not in ("recipe", "split", "examples")}
+    assert found["mean"] == pytest.approx(figures)
+    assert set(found["standard_deviation"].values()) == {0.0}
+    both = (trained.folder, trained.folder, "--table", tmp_path / "bins.csv")
+    refused(command("evaluate", *both), "--table: found several runs")

@@ -38,9 +38,13 @@ Measure a trained classifier on its recipe's data and print, as one line of JSON
   brier             sum of squared errors of the class probabilities, 0 to 2
   ece               expected calibration error, bins of equal width
   adaptive_ece      the same, bins of about equally many examples
+  auroc             of two classes: area under the ROC curve of class 1
+  average_precision of two classes: mean precision over the steps of recall
   examples          how many
 
-The probabilities are those of the model's predict_proba. With --residuals, measure
+The probabilities are those of the model's predict_proba. Of several runs, such as those of
+several seeds, it prints the figures of each, their mean and their standard deviation (with
+n - 1). With --residuals, measure
 Gaussian predictions instead: rmse, nll, spread (root mean square residual in units of
 its predicted standard deviation, 1 if calibrated), coverage_50 and coverage_95 (of the
 central intervals), residuals (how many).
@@ -121,7 +125,13 @@ def _add_evaluate(commands):
         description=_EVALUATE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _add_run(evaluate, optional=True)
+    evaluate.add_argument(
+        "runs",
+        nargs="*",
+        metavar="RUN",
+        help="run folders, .keras files with their recipe.toml next to them, or names of "
+        "reference models",
+    )
     evaluate.add_argument(
         "--split",
         choices=("test", "validation"),
@@ -148,7 +158,8 @@ def _add_predict(commands):
         description="Classify the observations of an .npz file. It holds the arrays points "
         "[examples, points, dimensions] and values [examples, points, channels], NaN where "
         "nothing was measured, and optionally variance (the measurements' noise, the shape of "
-        "values). Pickled arrays are refused.",
+        "values). A model with statics takes statics [examples, statics] besides, NaN where "
+        "unknown. Pickled arrays are refused.",
     )
     _add_run(predict)
     predict.add_argument("file", metavar="FILE.npz", help="the observations")

@@ -14,6 +14,8 @@ import numpy as np
 from tfpn import recipes
 from tfpn.cli.arguments import SHORT_FLAGS
 
+_STATICS = ("statics", "statics_variance")
+
 
 class CommandError(Exception):
     """A request that cannot be carried out; the message says what was found and what to do."""
@@ -85,23 +87,28 @@ def _set_data_dir(recipe, options):
         recipes.override(recipe, f"data.data_dir={folder}", f"--data-dir {options.data_dir}")
 
 
-def _load(options):
-    """The model of a run, its resolved recipe, and the recipe's data."""
+def _load(options, run, loaded=(None, None)):
+    """The model of a run, its resolved recipe, and the recipe's data.
+
+    ``loaded`` may hold a recipe's [data] and its data, which are not read again.
+    """
     from tfpn import training
 
     training.list_gpus()
-    model, recipe = training.load_run(options.run)
+    model, recipe = training.load_run(run)
     _set_data_dir(recipe, options)
     recipe = recipes.resolve(recipe)
-    data = recipes.load_data(recipe)
+    section, data = loaded
+    if section != recipe.sections["data"]:
+        data = recipes.load_data(recipe)
     recipes.check_data(recipe, model, data)
     return model, recipe, data
 
 
 def _evaluate(options):
-    from tfpn import evaluation, training
+    from tfpn import evaluation
 
-    _check_source(options)
+    _check_source(options, options.runs)
     _check_folder("--output", options.output)
     _check_folder("--table", options.table)
     if options.residuals is not None:
@@ -110,22 +117,58 @@ def _evaluate(options):
         figures = _gaussian(options, evaluation.gaussian_metrics)
         _write_result(options, figures)
         return
-    model, recipe, data = _load(options)
+    if options.table is not None and len(options.runs) > 1:
+        raise CommandError("--table: found several runs; give one")
+    results, loaded = [], (None, None)
+    for run in options.runs:
+        result, loaded = _evaluate_run(options, run, loaded)
+        results.append(result)
+    if len(results) == 1:
+        _write_result(options, results[0])
+        return
+    numbers = [
+        {key: value for key, value in result.items() if key not in ("recipe", "split", "examples")}
+        for result in results
+    ]
+    shared = [key for key in numbers[0] if all(key in figures for figures in numbers)]
+    table = {key: [figures[key] for figures in numbers] for key in shared}
+    _write_result(
+        options,
+        {
+            "runs": [
+                {"run": str(run), **result}
+                for run, result in zip(options.runs, results, strict=True)
+            ],
+            "mean": {key: float(np.mean(found)) for key, found in table.items()},
+            "standard_deviation": {
+                key: float(np.std(found, ddof=1)) for key, found in table.items()
+            },
+        },
+    )
+
+
+def _evaluate_run(options, run, loaded):
+    """The figures of one run, and its [data] with its data for the next one."""
+    from tfpn import evaluation, training
+
+    model, recipe, data = _load(options, run, loaded)
     part = getattr(data, options.split)
     if part is None:
         raise CommandError(f"--split: the data set has no {options.split} part; give another")
     batch_size = recipe.sections["training"]["batch_size"]
-    found = training.class_probabilities(model, part.x, batch_size=batch_size)
+    inputs = recipes.model_inputs(model, part)
+    found = training.class_probabilities(model, inputs, batch_size=batch_size)
     figures = evaluation.classification_metrics(found, part.y, options.bins)
     if options.table is not None:
         with _writing("--table", options.table) as file:
             _write_bins(file, evaluation.calibration_bins(found, part.y, options.bins))
-    _write_result(options, {"recipe": recipe.name, "split": options.split, **figures})
+    figures = {"recipe": recipe.name, "split": options.split, **figures}
+    return figures, (recipe.sections["data"], data)
 
 
-def _check_source(options):
+def _check_source(options, runs):
     """Checks what `evaluate` and `figures` are asked to look at."""
-    if (options.run is None) == (options.residuals is None):
+    if (not runs) == (options.residuals is None):
         raise CommandError("give either RUN or --residuals FILE.npz")
     if options.bins < 1:
         raise CommandError(f"--bins: found {options.bins}; give at least 1")
@@ -189,11 +232,13 @@ def _predict(options):
     if options.output is not None and Path(options.output).suffix not in (".npz", ".csv"):
         raise CommandError(f"--output: found {options.output}; give a name ending in .npz or .csv")
     _check_folder("--output", options.output)
-    observed = _read_observations(options.file)
+    arrays = _read_arrays(options.file)
+    observed = _observations(options.file, arrays)
 
     from tfpn import training
 
     model, _ = training.load_run(options.run)
+    beside = _statics(options.file, arrays, model)
     for key, what in (("points", "dimensions"), ("values", "channels")):
         found, wanted = observed[key].shape[-1], model.input[key].shape[-1]
         if found != wanted:
@@ -201,7 +246,7 @@ def _predict(options):
                 f"{options.file}: {key} has {found} {what}; this model was built for {wanted}"
             )
     _check_range(options.file, observed, model)
-    probabilities = training.class_probabilities(model, observed)
+    probabilities = training.class_probabilities(model, {**observed, **beside})
     predicted = probabilities.argmax(-1)
     if options.output is None:
         _write_csv(sys.stdout, predicted, probabilities)
@@ -248,20 +293,48 @@ def _read_arrays(path):
         ) from error
 
 
-def _read_observations(path):
+def _observations(path, arrays):
+    """The observations among the arrays of a file."""
     import tfpn
 
-    arrays = _read_arrays(path)
-    known = ("points", "values", "variance")
-    if not {"points", "values"} <= set(arrays) <= set(known):
+    needed, known = {"points", "values"}, {"points", "values", "variance", *_STATICS}
+    if not needed <= set(arrays) <= known:
         raise CommandError(
             f"{path} holds the arrays {sorted(arrays)}; it needs points and values, and may hold "
-            "variance"
+            "variance, and statics for a model that takes them"
         )
     try:
-        return tfpn.observations(**arrays)
+        return tfpn.observations(**{k: v for k, v in arrays.items() if k not in _STATICS})
     except (ValueError, TypeError) as error:
         raise CommandError(f"{path}: {error}") from error
+
+
+def _statics(path, arrays, model):
+    """What a model takes beside the observations; NaN among the statics means unknown."""
+    if ("statics" in model.input) != ("statics" in arrays):
+        found, wanted = (
+            ("no statics", "takes") if "statics" in model.input else ("statics", "has no")
+        )
+        raise CommandError(f"{path} holds {found}, and this model {wanted} statics")
+    if "statics" not in arrays:
+        return {}
+    expected = len(arrays["points"]), model.input["statics"].shape[-1]
+    statics = arrays["statics"]
+    variance = arrays.get("statics_variance", np.zeros(np.shape(statics)))
+    if (
+        statics.shape != expected
+        or np.shape(variance) != expected
+        or statics.dtype.kind not in "biuf"
+    ):
+        raise CommandError(
+            f"{path}: statics has the shape {list(statics.shape)} and the dtype {statics.dtype}; "
+            f"give numbers of the shape {list(expected)}, and statics_variance, if any, of the same"
+        )
+    unknown = np.isnan(statics) | np.isinf(variance)
+    return {
+        "statics": np.where(unknown, 0.0, statics).astype(np.float32),
+        "statics_variance": np.where(unknown, np.inf, 0.0).astype(np.float32),
+    }
 
 
 def _write_csv(file, predicted, probabilities):
@@ -279,11 +352,11 @@ def _figures(options):
         raise CommandError(f"--examples: found {options.examples}; give at least 1")
     from tfpn import figures, training
 
-    _check_source(options)
+    _check_source(options, options.run)
     if options.residuals is not None:
         _save(_gaussian(options, figures.qq_plot), Path(options.output or "qq.png"))
         return
-    model, recipe, data = _load(options)
+    model, recipe, data = _load(options, options.run)
     folder = Path(options.run) if Path(options.run).is_dir() else Path(options.run).parent
     output = Path(options.output or folder / training.FEATURE_MAPS)
     examples = {key: array[: options.examples] for key, array in data.test.x.items()}
@@ -300,7 +373,9 @@ def _figures(options):
         raise CommandError(str(error)) from error
     _save(picture, output)
     found = training.class_probabilities(
-        model, data.test.x, batch_size=recipe.sections["training"]["batch_size"]
+        model,
+        recipes.model_inputs(model, data.test),
+        batch_size=recipe.sections["training"]["batch_size"],
     )
     diagram = figures.reliability_diagram(found, data.test.y, options.bins)
     _save(diagram, output.with_name(training.RELIABILITY))
