@@ -1,0 +1,440 @@
+"""Temperature anomalies between weather stations, and their slope: fields of scalars and vectors.
+
+376 stations in and about Colorado, of which each month some 200 report. From the stations that it
+sees a network predicts, at places where it sees none,
+
+- the anomaly of the month's mean temperature (a scalar): its departure from the station's own mean
+  of that calendar month in the training years;
+- the anomaly's regional slope (a vector): the gradient of the plane of least squares through the
+  stations within 150 km. No station measures a gradient, so the truth is computed from stations, of
+  those that the network does not see.
+
+Both are predicted in units of the calendar month's spread, as winters vary more than summers, and
+measured in degrees Celsius. 30 % of the stations are hidden from network and baselines at all
+times, and years are split too: trained on 1940 to 1979, calibrated on 1980 to 1985, tested on 1986
+to 1997. Turning the map turns the answer: scalars stay what they are and vectors turn along.
+
+    python examples/station_temperatures.py --data-dir DIR
+
+DIR holds co_monthly_met.npz: lonlat [S, 2] in degrees, years [Y], tmax and tmin [Y, 12, S] in
+degrees Celsius with NaN for missing (`COmonthlyMet` of the R package fields). Takes some minutes.
+Prints a table with baselines, and draws a month's map, upright and turned.
+"""
+
+import argparse
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+
+TRAIN, VALIDATION, TEST = (1940, 1980), (1980, 1986), (1986, 1998)  # years from, to before
+HIDDEN = 0.3  # part of the stations
+RADIUS = 1.5  # of the regional slope, in units of 100 km
+FEWEST = 6  # stations that a slope is computed from
+FIELDS = {0: 1, 1: 1}  # of the answer: a scalar and a vector
+SPACING = 1.0  # from which the network's length scales start
+BATCH = 16
+
+
+@dataclasses.dataclass
+class Months:
+    """Anomalies of months, in units of the calendar month's spread.
+
+    points [S, 2] (east, north) in units of 100 km, values [T, S] with NaN for missing, scale [T] in
+    degrees Celsius, year [T] and month [T].
+    """
+
+    points: np.ndarray
+    values: np.ndarray
+    scale: np.ndarray
+    year: np.ndarray
+    month: np.ndarray
+
+    def between(self, years):
+        """The months of the years from the first to before the second."""
+        chosen = (years[0] <= self.year) & (self.year < years[1])
+        parts = {k: getattr(self, k)[chosen] for k in ("values", "scale", "year", "month")}
+        return dataclasses.replace(self, **parts)
+
+
+@dataclasses.dataclass
+class Task:
+    """One month as a question: which stations are seen, where is asked, and the truth there.
+
+    seen and asked are numbers of stations; level is the mean anomaly of the seen ones, which is
+    subtracted from inputs and truth; truth [asked, 3] holds anomaly and slope, NaN where unknown.
+    """
+
+    month: int
+    seen: np.ndarray
+    asked: np.ndarray
+    level: float
+    truth: np.ndarray
+
+
+def read_months(path):
+    """The file as `Months`."""
+    with np.load(path, allow_pickle=False) as file:
+        missing = {"lonlat", "years", "tmax", "tmin"} - set(file)
+        if missing:
+            raise ValueError(
+                f"{path} lacks the arrays {', '.join(sorted(missing))}; the top of this program "
+                "says what it must hold."
+            )
+        temperature = 0.5 * (file["tmax"].astype(float) + file["tmin"])
+        return to_months(file["lonlat"].astype(float), file["years"], temperature)
+
+
+def to_months(lonlat, years, temperature, fewest_years=10):
+    """`Months` of temperatures [Y, 12, S]; means and spread are those of the training years.
+
+    Stations without ``fewest_years`` of every calendar month in those years are left out.
+    """
+    training = (TRAIN[0] <= years) & (years < TRAIN[1])
+    kept = np.isfinite(temperature[training]).sum(axis=0).min(axis=0) >= fewest_years
+    if kept.sum() < 20:
+        raise ValueError(
+            f"temperature: {kept.sum()} stations have {fewest_years} years of every calendar month "
+            f"from {TRAIN[0]} to {TRAIN[1] - 1}, 20 are needed; give more stations."
+        )
+    temperature = temperature[..., kept]
+    anomaly = temperature - np.nanmean(temperature[training], axis=0)
+    spread = np.nanstd(anomaly[training], axis=(0, 2))
+    return Months(
+        points=project(lonlat[kept]),
+        values=(anomaly / spread[:, None]).reshape(-1, kept.sum()),
+        scale=np.tile(spread, len(years)),
+        year=np.repeat(years, 12),
+        month=np.tile(np.arange(1, 13), len(years)),
+    )
+
+
+def project(lonlat):
+    """Degrees [S, 2] to units of 100 km about the stations' centre: a local equirectangular map."""
+    centre = lonlat.mean(axis=0)
+    kilometres = 111.19 * np.array([np.cos(np.radians(centre[1])), 1.0])
+    return (lonlat - centre) * kilometres / 100.0
+
+
+def split_stations(count, seed=0):
+    """Numbers of the known and of the hidden stations."""
+    order = np.random.default_rng(seed).permutation(count)
+    hidden = round(HIDDEN * count)
+    return np.sort(order[hidden:]), np.sort(order[:hidden])
+
+
+def slope_weights(points, at):
+    """Weights [Q, 2, S] of stations' values in the slope of the plane about each of the places.
+
+    NaN where fewer than FEWEST stations are within RADIUS.
+    """
+    weights = np.full((len(at), 2, len(points)), np.nan)
+    for index, place in enumerate(at):
+        near = np.linalg.norm(points - place, axis=1) < RADIUS
+        if near.sum() >= FEWEST:
+            plane = np.column_stack([np.ones(near.sum()), points[near] - place])
+            weights[index] = 0.0
+            weights[index][:, near] = np.linalg.pinv(plane)[1:]
+    return weights
+
+
+def make_task(months, month, seen, asked):
+    """The `Task` of the stations that reported."""
+    values = months.values[month]
+    seen, asked = (stations[np.isfinite(values[stations])] for stations in (seen, asked))
+    points, level = months.points[asked], values[seen].mean()
+    slopes = slope_weights(points, points) @ values[asked]
+    truth = np.column_stack([values[asked] - level, slopes])
+    return Task(month, seen, asked, level, truth)
+
+
+def hidden_tasks(months, known, hidden):
+    """Each month: what the known stations report, asked at the hidden ones."""
+    return [make_task(months, month, known, hidden) for month in range(len(months.values))]
+
+
+def training_tasks(months, known, views, rng):
+    """Each month ``views`` times, the known stations split at random: the hidden stay unseen."""
+    tasks = []
+    for month in list(range(len(months.values))) * views:
+        order, asked = rng.permutation(known), round(HIDDEN * len(known))
+        tasks.append(make_task(months, month, order[asked:], order[:asked]))
+    return tasks
+
+
+def arrays(months, tasks):
+    """The network's input and its targets [B, M, 3], NaN where there is none."""
+    import tfpn
+
+    x = tfpn.observations(
+        [months.points[task.seen] for task in tasks],
+        [months.values[task.month, task.seen] - task.level for task in tasks],
+    )
+    x["query"] = np.zeros((len(tasks), max(len(task.asked) for task in tasks), 2))
+    targets = np.full((*x["query"].shape[:2], 3), np.nan)
+    for row, task in enumerate(tasks):
+        x["query"][row, : len(task.asked)] = months.points[task.asked]
+        targets[row, : len(task.asked)] = task.truth
+    return {key: value.astype("float32") for key, value in x.items()}, targets.astype("float32")
+
+
+def observed_error(truth, answer):
+    """Mean squared error over the entries whose truth is known."""
+    import tensorflow as tf
+
+    known = tf.math.is_finite(truth)
+    return tf.reduce_mean(tf.square(tf.where(known, truth - answer, 0.0)), axis=-1)
+
+
+def train(x, targets, validation, options):
+    """A trained network, calibrated on the validation data."""
+    import keras
+
+    import tfpn
+
+    keras.utils.set_random_seed(options.seed)
+    model = tfpn.models.SteerablePNCNN(
+        num_classes=None,
+        out_fields=FIELDS,
+        copies=options.copies,
+        num_blocks=options.blocks,
+        # Anomalies reach over hundreds of kilometres: length scales and flows start there, and not
+        # from the stations' own distances, which is where `adapt` would begin.
+        spacing=SPACING,
+        observation_noise=0.3,  # what neighbours do not share
+        seed=options.seed,
+    )
+    steps = options.epochs * -(-len(targets) // BATCH)
+    model.compile(
+        keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(options.rate, steps)),
+        observed_error,
+    )
+    model.fit(x, targets, batch_size=BATCH, epochs=options.epochs, verbose=2)
+    model.calibrate(*validation)
+    return model
+
+
+def kriging(months, tasks):
+    """Kriging with an unknown constant: the Matern kernel that is likeliest for the tasks."""
+    from scipy import optimize
+    from sklearn.gaussian_process import GaussianProcessRegressor, kernels
+
+    kernel = kernels.ConstantKernel(1.0) + kernels.WhiteKernel(0.1)
+    kernel += kernels.ConstantKernel(0.3) * kernels.Matern(2.0, nu=1.5)
+    processes = [
+        GaussianProcessRegressor(kernel, optimizer=None).fit(
+            months.points[task.seen], months.values[task.month, task.seen]
+        )
+        for task in tasks
+    ]
+
+    def loss(theta):
+        found = [p.log_marginal_likelihood(theta, eval_gradient=True) for p in processes]
+        return [-sum(parts) / len(found) for parts in zip(*found, strict=True)]
+
+    best = optimize.minimize(loss, kernel.theta, jac=True, bounds=kernel.bounds)
+    return GaussianProcessRegressor(kernel.clone_with_theta(best.x), optimizer=None)
+
+
+def baselines(months, task, process):
+    """Mean and standard deviation [asked, 3] of each simple prediction.
+
+    A standard deviation of 1 is a constant, which the calibration finds.
+    """
+    seen, asked = months.points[task.seen], months.points[task.asked]
+    values = months.values[task.month, task.seen]
+    level = np.array([task.level, 0.0, 0.0])  # the truth is without it
+    ones = np.ones((len(asked), 3))
+    nearest = np.linalg.norm(asked[:, None] - seen, axis=-1).argmin(axis=1)
+    plane = slope_weights(seen, asked) @ values
+    mean, covariance = process.fit(seen, values).predict(asked, return_cov=True)
+    weights = slope_weights(asked, asked)
+    slope_variance = np.einsum("qis,st,qit->qi", weights, covariance, weights)
+    spread = np.column_stack([np.diag(covariance), slope_variance])
+    return {
+        "climatology": (0.0 * ones - level, ones),
+        "nearest station; plane of the seen": (
+            np.column_stack([values[nearest], plane]) - level,
+            ones,
+        ),
+        "kriging": (np.column_stack([mean, weights @ mean]) - level, np.sqrt(spread)),
+    }
+
+
+def collect(months, tasks, predictions):
+    """Residuals and standard deviations [2][n] in degrees: of the anomaly, and of the slope."""
+    residuals, deviations = ([], []), ([], [])
+    for task, (mean, deviation) in zip(tasks, predictions, strict=True):
+        scale = months.scale[task.month]
+        for part, columns in enumerate((slice(0, 1), slice(1, 3))):
+            error = task.truth[:, columns] - mean[:, columns]
+            known = np.isfinite(error)
+            residuals[part].append(scale * error[known])
+            deviations[part].append(scale * deviation[:, columns][known])
+    return [np.concatenate(part) for part in residuals], [np.concatenate(p) for p in deviations]
+
+
+def scores(months, tasks, predictions, factors=(1.0, 1.0)):
+    """`tfpn.evaluation.gaussian_metrics` of anomaly and slope; factors of standard deviations."""
+    from tfpn import evaluation
+
+    residuals, deviations = collect(months, tasks, predictions)
+    return [
+        evaluation.gaussian_metrics(residual, factor * deviation)
+        for residual, deviation, factor in zip(residuals, deviations, factors, strict=True)
+    ]
+
+
+def network_predictions(model, x, tasks):
+    """Mean and standard deviation [asked, 3] for each task."""
+    found = model.predict_distribution(x, batch_size=BATCH)
+    mean, deviation = np.asarray(found.mean()), np.asarray(found.stddev())
+    return [
+        (mean[row, : len(task.asked)], deviation[row, : len(task.asked)])
+        for row, task in enumerate(tasks)
+    ]
+
+
+def compare(parts, tasks, model, process):
+    """Scores on the test months by name of the prediction, all calibrated on the validation's."""
+    found = {}
+    plain = {
+        name: [baselines(parts[name], task, process) for task in tasks[name]]
+        for name in ("validation", "test")
+    }
+    for title in plain["test"][0]:
+        predictions = {name: [task[title] for task in plain[name]] for name in plain}
+        validation = scores(parts["validation"], tasks["validation"], predictions["validation"])
+        spread = [part["spread"] for part in validation]
+        found[title] = scores(parts["test"], tasks["test"], predictions["test"], spread)
+    x, _ = arrays(parts["test"], tasks["test"])
+    predictions = network_predictions(model, x, tasks["test"])
+    found["SteerablePNCNN"] = scores(parts["test"], tasks["test"], predictions)
+    return found
+
+
+def table(found):
+    """The scores as text."""
+    lines = [
+        f"{'':36s}{'anomaly, deg C':^24s} {'slope, deg C / 100 km':^24s}",
+        f"{'':36s}" + " ".join([f"{'RMSE':>8s}{'NLL':>8s}{'95 %':>8s}"] * 2),
+    ]
+    for name, parts in found.items():
+        cells = (
+            f"{part['rmse']:8.3f}{part['nll']:8.3f}{100 * part['coverage_95']:6.1f} %"
+            for part in parts
+        )
+        lines.append(f"{name:36s}" + " ".join(cells))
+    return "\n".join(lines)
+
+
+def turned(x, angle):
+    """The map turned by an angle in radians about its centre: seen stations and query points."""
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    moved = {key: (x[key] @ turn.T).astype(x[key].dtype) for key in ("points", "query")}
+    return {**x, **moved}
+
+
+def draw(months, task, model, angle, path):
+    """A month's map, upright and turned: the field by colour, its slope as arrows, the stations."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    x, _ = arrays(months, [task])
+    scale, seen = months.scale[task.month], months.points[task.seen]
+    axes_points = [np.linspace(seen[:, k].min(), seen[:, k].max(), 25) for k in range(2)]
+    x["query"] = np.stack(np.meshgrid(*axes_points), axis=-1).reshape(1, -1, 2).astype("float32")
+    every = (np.arange(25) % 3 == 1)[:, None] & (np.arange(25) % 3 == 1)
+    figure, axes = plt.subplots(1, 2, figsize=(12, 5.5), layout="constrained")
+    limit = scale * np.abs(months.values[task.month, task.seen]).max()
+    levels = np.linspace(-limit, limit, 25)
+    reach, longest = 1.05 * np.abs(x["query"]).max() * np.sqrt(2.0), None
+    for axis, by in zip(axes, (0.0, angle), strict=True):
+        given = turned(x, by)
+        answer = scale * (model.predict(given, verbose=0)[0] + [task.level, 0.0, 0.0])
+        query = given["query"][0]
+        style = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
+        colours = axis.tricontourf(*query.T, answer[:, 0], levels=levels, extend="both", **style)
+        arrows = every.ravel()
+        # In both panels the longest arrow of the upright map is a length of 100 km.
+        longest = longest or np.linalg.norm(answer[arrows, 1:], axis=-1).max()
+        axis.quiver(
+            *(*query[arrows].T, *answer[arrows, 1:].T),
+            **{"angles": "xy", "scale_units": "xy", "scale": longest, "width": 0.003},
+        )
+        observed = np.isfinite(given["variance"][0]).all(axis=-1)
+        axis.scatter(
+            *given["points"][0][observed].T,
+            c=scale * (given["values"][0][observed, 0] + task.level),
+            edgecolors="k",
+            linewidths=0.5,
+            s=20,
+            **style,
+        )
+        axis.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="100 km")
+        axis.set_title(f"turned by {np.degrees(by):.0f} degrees" if by else "upright")
+    axes[0].set_ylabel("100 km")
+    label = f"anomaly of {months.year[task.month]}-{months.month[task.month]:02d} in deg C"
+    figure.colorbar(colours, ax=axes, label=label)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def parse(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data-dir", type=Path, required=True, help="folder of co_monthly_met.npz")
+    parser.add_argument("--output", type=Path, default="runs/station_temperatures")
+    parser.add_argument("--copies", type=int, default=8)
+    parser.add_argument("--blocks", type=int, default=2)
+    parser.add_argument("--views", type=int, default=2, help="random splits of each training month")
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--rate", type=float, default=5e-3, help="learning rate at the start")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    path = options.data_dir / "co_monthly_met.npz"
+    if not path.is_file():
+        parser.error(f"--data-dir: there is no file {path}; give the folder that holds it")
+    return options, path
+
+
+def main(arguments=None):
+    options, path = parse(arguments)
+    import tfpn
+    from equivariance import SO2
+
+    rng = np.random.default_rng(options.seed)
+    months = read_months(path)
+    known, hidden = split_stations(len(months.points))
+    parts = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
+    parts = {name: months.between(years) for name, years in parts.items()}
+    tasks = {
+        "train": training_tasks(parts["train"], known, options.views, rng),
+        **{name: hidden_tasks(parts[name], known, hidden) for name in ("validation", "test")},
+    }
+    print(
+        f"{len(known)} stations known and {len(hidden)} hidden; {len(tasks['train'])} examples to "
+        f"train on, {len(tasks['test'])} months of test",
+        flush=True,
+    )
+    given = {name: arrays(parts[name], tasks[name]) for name in parts}
+    model = train(*given["train"], given["validation"], options)
+    print("kriging", flush=True)
+    some = rng.choice(len(tasks["train"]), min(40, len(tasks["train"])), replace=False)
+    process = kriging(parts["train"], [tasks["train"][index] for index in some])
+    print(process.kernel)
+    print(table(compare(parts, tasks, model, process)))
+
+    few = {key: value[:8] for key, value in given["test"][0].items()}
+    print(tfpn.check_equivariance(model, few, SO2, 8))
+    options.output.mkdir(parents=True, exist_ok=True)
+    spread = [np.std(parts["test"].values[task.month, task.seen]) for task in tasks["test"]]
+    task = tasks["test"][int(np.argmax(spread * parts["test"].scale))]
+    draw(parts["test"], task, model, rng.uniform(0.5, 5.5), options.output / "map.png")
+    model.save(options.output / "model.keras")
+    print(f"wrote map.png and model.keras into {options.output}")
+
+
+if __name__ == "__main__":
+    main()
