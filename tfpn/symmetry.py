@@ -152,7 +152,10 @@ def _read_input(model, x):
     for key, value in x.items():
         if value.ndim != 3:
             raise ValueError(f"{key} has shape {value.shape}; expected three axes.")
-    return {key: value.astype(dtype or value.dtype) for key, value in x.items()}
+    x = {key: value.astype(dtype or value.dtype) for key, value in x.items()}
+    # What is stored where nothing is observed does not turn, and must not count.
+    x["values"] = np.where(np.isfinite(x["variance"]), x["values"], 0.0).astype(x["values"].dtype)
+    return x
 
 
 def _random_elements(group, n, dim, rng):
@@ -198,9 +201,7 @@ def _moved(x, element, centre, rep_in):
     matrix = _plain(element)
     rho = _matrix(rep_in, element, x["values"].shape[-1], "rep_in")
     moved = {key: (x[key] - centre) @ matrix.T + centre for key in ("points", "query") if key in x}
-    observed = np.isfinite(x["variance"])
-    moved["values"] = _acted(rho, np.where(observed, x["values"], np.inf))
-    moved["values"] = np.where(np.isfinite(moved["values"]), moved["values"], 0.0)
+    moved["values"] = _acted(rho, x["values"])
     moved["variance"] = _acted(np.square(rho), x["variance"])
     return {key: moved[key].astype(value.dtype) for key, value in x.items()}
 
