@@ -1,0 +1,250 @@
+"""Classify your own time series whose variables are read at different times, from CSV files.
+
+    python examples/own_time_series.py --series series.csv --outcomes outcomes.csv
+
+series.csv has a row for each reading, in any order:
+
+    id,time,variable,value
+    p17,0.5,heart_rate,88
+    p17,1.2,temperature,37.9
+
+outcomes.csv has the columns id and outcome, a class of any name for each record; a record without
+readings is allowed. Without files, readings of imaginary patients are made up. The folder
+--output receives the model, predictions.csv (probabilities of the classes, and how sure the network
+is of its logits) and fits.png (what it believes about each variable of a few records between its
+readings). For numbers as outcomes build the model with num_classes=None and num_outputs=1.
+"""
+
+import argparse
+import csv
+import math
+from pathlib import Path
+
+import keras
+import numpy as np
+from matplotlib.figure import Figure
+
+import tfpn
+from tfpn import evaluation, training
+
+
+def read_table(path, columns):
+    """The rows of a CSV file with the given columns, as (line number, dict)."""
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            missing = [name for name in columns if name not in (reader.fieldnames or [])]
+            if missing:
+                raise SystemExit(
+                    f"{path}: found the columns {reader.fieldnames}, {', '.join(missing)} missing; "
+                    f"the first line must name {', '.join(columns)}"
+                )
+            rows = [(reader.line_num, row) for row in reader]
+    except (OSError, UnicodeDecodeError) as error:
+        raise SystemExit(f"cannot read {path}: {error}") from error
+    if not rows:
+        raise SystemExit(f"{path} has no rows")
+    for line, row in rows:
+        empty = [name for name in columns if not (row[name] or "").strip()]
+        if empty:
+            raise SystemExit(f"{path}, line {line}: {empty[0]} is empty; fill it or drop the row")
+    return rows
+
+
+def read_series(path):
+    """Readings by record: {id: [(time, variable, value), ...]}."""
+    records = {}
+    for line, row in read_table(path, ("id", "time", "variable", "value")):
+        numbers = []
+        for name in ("time", "value"):
+            try:
+                numbers.append(float(row[name]))
+            except ValueError:
+                numbers.append(math.nan)
+            if not math.isfinite(numbers[-1]):
+                raise SystemExit(
+                    f"{path}, line {line}: {name} is {row[name]!r}; give a number, and leave out "
+                    "readings that failed"
+                )
+        records.setdefault(row["id"].strip(), []).append(
+            (numbers[0], row["variable"].strip(), numbers[1])
+        )
+    return records
+
+
+def read_outcomes(path, records):
+    """Outcome by record, in the file's order."""
+    outcomes = {}
+    for line, row in read_table(path, ("id", "outcome")):
+        record = row["id"].strip()
+        if record in outcomes:
+            raise SystemExit(f"{path}, line {line}: a second outcome of {record!r}; keep one")
+        outcomes[record] = row["outcome"].strip()
+    lost = sorted(set(records) - set(outcomes))
+    if lost:
+        raise SystemExit(
+            f"{path} has no outcome for {len(lost)} records of the series, such as {lost[0]!r}; "
+            "add them, or drop their readings"
+        )
+    if len(set(outcomes.values())) < 2:
+        raise SystemExit(f"{path}: all outcomes are {row['outcome']!r}; there is nothing to learn")
+    return outcomes
+
+
+def make_up(records, seed=0):
+    """Imaginary patients of 48 hours: the ill ones' lactate rises and their pulse is uneven."""
+    rng = np.random.default_rng(seed)
+    series, outcomes = {}, {}
+    for index in range(records):
+        ill = rng.uniform() < 0.4
+        name = f"p{index:03d}"
+        outcomes[name] = "ill" if ill else "well"
+        rows = []
+        for variable, count in (("pulse", 20), ("temperature", 8), ("lactate", 3)):
+            times = rng.uniform(0, 48, size=1 + rng.poisson(count))
+            phase = rng.uniform(0, 2 * np.pi)
+            signal = {
+                "pulse": 85 + (6 + 2 * ill) * np.sin(times / 4 + phase),
+                "temperature": 37 + 0.4 * np.sin(times / 8 + phase),
+                "lactate": 1.5 + rng.normal() * 0.3 + (ill + rng.normal()) * times / 48,
+            }[variable]
+            noise = {"pulse": 2.0, "temperature": 0.1, "lactate": 0.2}[variable]
+            signal = signal + noise * rng.normal(size=times.shape)
+            rows += zip(times.round(2), [variable] * len(times), signal.round(2), strict=True)
+        series[name] = rows
+    return series, outcomes
+
+
+def arrays(records, ids, variables):
+    """Observations of the records with those ids; several readings of one time are averaged."""
+    times, values = [], []
+    for name in ids:
+        rows = records.get(name, [])
+        distinct, place = np.unique([time for time, _, _ in rows], return_inverse=True)
+        total, count = np.zeros((2, len(distinct), len(variables)))
+        for index, (_, variable, value) in zip(place, rows, strict=True):
+            total[index, variables.index(variable)] += value
+            count[index, variables.index(variable)] += 1
+        with np.errstate(invalid="ignore"):
+            values.append(total / count)  # NaN: not read
+        times.append(distinct[:, None])
+    x = tfpn.observations(times, values)
+    return {key: array.astype("float32") for key, array in x.items()}
+
+
+def scales(x):
+    """Mean and standard deviation of each variable's readings."""
+    seen = np.isfinite(x["variance"])
+    mean = np.array([x["values"][..., c][seen[..., c]].mean() for c in range(seen.shape[-1])])
+    std = np.array([x["values"][..., c][seen[..., c]].std() for c in range(seen.shape[-1])])
+    return mean, np.where(std > 0, std, 1.0)
+
+
+def draw_fits(model, x, names, variables, scale, box):
+    """The Gaussian process of each variable for a few records, in the variables' units."""
+    mean, std = scale
+    query = np.linspace(*box, 200, dtype="float32")
+    fit = model.input_process(x, query[None, :, None])
+    middle = fit.mean().numpy() * std[:, None] + mean[:, None]
+    band = 2 * fit.stddev().numpy() * std[:, None]
+    figure = Figure(figsize=(4 * len(names), 2 * len(variables)), layout="constrained")
+    axes = figure.subplots(len(variables), len(names), squeeze=False, sharex=True, sharey="row")
+    for (row, column), panel in np.ndenumerate(axes):
+        low, high = (middle + sign * band for sign in (-1, 1))
+        panel.fill_between(query, low[column, row], high[column, row], alpha=0.3)
+        panel.plot(query, middle[column, row])
+        seen = np.isfinite(x["variance"][column, :, row])
+        readings = x["values"][column, seen, row] * std[row] + mean[row]
+        panel.plot(x["points"][column, seen, 0], readings, "k.")
+        panel.set_title(names[column] if row == 0 else "")
+        panel.set_ylabel(variables[row] if column == 0 else "")
+    return figure
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--series", metavar="CSV", help="columns id, time, variable, value")
+    parser.add_argument("--outcomes", metavar="CSV", help="columns id, outcome")
+    parser.add_argument(
+        "--box", type=float, nargs=2, metavar=("START", "END"),
+        help="the stretch of time to look at, by default from the first reading to the last",
+    )  # fmt: skip
+    parser.add_argument("--output", default="runs/own_time_series", metavar="FOLDER")
+    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--records", type=int, default=300, help="to make up, without files")
+    options = parser.parse_args(arguments)
+    if (options.series is None) != (options.outcomes is None):
+        raise SystemExit("give --series and --outcomes, or neither")
+    if options.series:
+        records = read_series(options.series)
+        outcomes = read_outcomes(options.outcomes, records)
+    else:
+        records, outcomes = make_up(options.records)
+
+    # Records in random order: three quarters to train on, the rest to test.
+    keras.utils.set_random_seed(0)
+    ids = np.random.default_rng(0).permutation(list(outcomes)).tolist()
+    classes = sorted(set(outcomes.values()))
+    y = np.array([classes.index(outcomes[name]) for name in ids])
+    cut = math.ceil(0.75 * len(ids))
+    if cut == len(ids) or len(set(y[:cut])) < len(classes):
+        raise SystemExit(f"{len(ids)} records are too few to train and test {len(classes)} classes")
+    variables = sorted({variable for rows in records.values() for _, variable, _ in rows})
+    train, test = arrays(records, ids[:cut], variables), arrays(records, ids[cut:], variables)
+    unread = ~np.isfinite(train["variance"]).any((0, 1))
+    if unread.any():
+        raise SystemExit(f"{variables[np.argmax(unread)]!r} is not read in the training records")
+    mean, std = scales(train)
+    for x in (train, test):
+        x["values"] = np.where(np.isfinite(x["variance"]), (x["values"] - mean) / std, 0.0)
+        x["values"] = x["values"].astype("float32")
+    times = train["points"][np.isfinite(train["variance"]).any(-1)]
+    box = options.box or (float(times.min()), float(times.max()))
+
+    model = tfpn.models.PNTimeSeriesClassifier(
+        num_classes=len(classes),
+        in_channels=len(variables),
+        channels=16,
+        num_blocks=2,
+        query=24,  # the network's layers look at 24 times
+        missingness="counts",  # and its head at how often each variable was read
+        pooling=box,
+    )
+    model.adapt(train)
+    model.compile(
+        optimizer=keras.optimizers.Adam(1e-2),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    # Rare classes count as much as frequent ones.
+    weights = {k: len(y[:cut]) / (len(classes) * np.sum(y[:cut] == k)) for k in range(len(classes))}
+    batches = training.ShuffledBatches(train, y[:cut], 25, seed=0, by_length=True)
+    model.fit(batches, shuffle=False, epochs=options.epochs, class_weight=weights, verbose=2)
+
+    probabilities = model.predict_proba(test)
+    figures = evaluation.classification_metrics(probabilities, y[cut:])
+    print({key: round(value, 3) for key, value in figures.items()})
+    spread = model.predict_distribution(test).stddev().numpy()
+
+    folder = Path(options.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    model.save(folder / "model.keras")
+    with open(folder / "predictions.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(
+            ["id", "outcome", "predicted"]
+            + [f"{what}_{name}" for what in ("probability", "logit_std") for name in classes]
+        )
+        for name, row, deviation in zip(ids[cut:], probabilities, spread, strict=True):
+            numbers = [f"{number:.4g}" for number in (*row, *deviation)]
+            writer.writerow([name, outcomes[name], classes[row.argmax()], *numbers])
+    shown = {key: array[:3] for key, array in test.items()}
+    draw_fits(model, shown, ids[cut : cut + 3], variables[:4], (mean[:4], std[:4]), box).savefig(
+        folder / "fits.png", dpi=120
+    )
+    print(f"wrote model.keras, predictions.csv and fits.png to {folder}")
+    return figures
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""The example for one's own time series: from CSV files to predictions, and what it refuses."""
+
+import csv
+import runpy
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "own_time_series.py"))
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Readings and outcomes of 24 records, the last without readings, one time read twice."""
+    series, outcomes = EXAMPLE["make_up"](24)
+    del series["p023"]
+    series["p000"].append((series["p000"][0][0], "pulse", 100.0))
+    rows = [(name, *reading) for name, readings in series.items() for reading in readings]
+    paths = tmp_path / "series.csv", tmp_path / "outcomes.csv"
+    for path, header, table in zip(
+        paths,
+        (("id", "time", "variable", "value"), ("id", "outcome")),
+        (rows, outcomes.items()),
+        strict=True,
+    ):
+        with open(path, "w", newline="") as file:
+            csv.writer(file).writerows([header, *table])
+    return paths
+
+
+def run(files, *options):
+    series, outcomes = map(str, files)
+    return EXAMPLE["main"](["--series", series, "--outcomes", outcomes, *options])
+
+
+def test_files_to_predictions(files, tmp_path):
+    figures = run(files, "--epochs", "1", "--output", str(tmp_path / "out"))
+    assert figures["examples"] == 6
+    with open(tmp_path / "out" / "predictions.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 6
+    for row in rows:
+        chances = [float(row[f"probability_{name}"]) for name in ("ill", "well")]
+        assert sum(chances) == pytest.approx(1.0, abs=1e-3)
+        assert row["predicted"] == ("ill", "well")[int(np.argmax(chances))]
+        assert float(row["logit_std_ill"]) > 0
+    assert (tmp_path / "out" / "fits.png").read_bytes().startswith(b"\x89PNG")
+    assert (
+        keras.models.load_model(tmp_path / "out" / "model.keras").get_config()["in_channels"] == 3
+    )
+
+
+def test_readings_of_one_time_are_averaged():
+    records = {"a": [(2.0, "x", 1.0), (1.0, "y", 5.0), (2.0, "x", 3.0)]}
+    x = EXAMPLE["arrays"](records, ["a", "b"], ["x", "y"])
+    np.testing.assert_array_equal(x["points"][0, :, 0], [1.0, 2.0])
+    np.testing.assert_array_equal(x["values"][0], [[0.0, 5.0], [2.0, 0.0]])
+    np.testing.assert_array_equal(np.isfinite(x["variance"][0]), [[False, True], [True, False]])
+    assert np.all(np.isinf(x["variance"][1]))
+
+
+@pytest.mark.parametrize(
+    "which, old, new, message",
+    [
+        (0, "id,time", "id,hour", r"series.csv: found the columns .*, time missing"),
+        (0, "p001,", "p001,late", r"series.csv, line \d+: time is 'late.*give a number"),
+        (0, ",pulse,", ",,", r"series.csv, line 2: variable is empty"),
+        (1, "p003,", "p002,", r"outcomes.csv, line 5: a second outcome of 'p002'"),
+        (1, "p003,", "q003,", r"no outcome for 1 records of the series, such as 'p003'"),
+        (1, "well", "ill", r"all outcomes are 'ill'"),
+    ],
+)
+def test_malformed_files_are_named(files, which, old, new, message):
+    text = files[which].read_text()
+    count = -1 if old == "well" else 1
+    files[which].write_text(text.replace(old, new, count))
+    with pytest.raises(SystemExit, match=message):
+        run(files)
+
+
+def test_files_that_are_not_there(files, tmp_path):
+    with pytest.raises(SystemExit, match="cannot read .*none.csv"):
+        run((tmp_path / "none.csv", files[1]))
+    with pytest.raises(SystemExit, match="give --series and --outcomes, or neither"):
+        EXAMPLE["main"](["--series", "x"])
+    files[1].write_text("id,outcome\n")
+    with pytest.raises(SystemExit, match="outcomes.csv has no rows"):
+        run(files)
