@@ -7,7 +7,9 @@ import tensorflow as tf
 from tfpn.layers.base import GPPosteriorLayer, check_positive
 from tfpn.math.joint import integrate_joint
 from tfpn.math.low_rank import integrate_low_rank
+from tfpn.math.missing import penalty
 from tfpn.math.pooling import integrate
+from tfpn.math.posterior import floored_variance
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -112,21 +114,32 @@ class IntegralPooling(GPPosteriorLayer):
 
     def call(self, observations):
         points, values, variance = self._unpack(observations)
+        factors, covariance = self._coherent(observations)
+        # A finite variance in float64: the observations explain nearly all of the integral's
+        # variance, and the difference would lose float32's digits. A joint covariance would take
+        # too much memory.
+        finite = self.box is not None or self.disc is not None
+        exact = "float64" if finite and covariance is None else self.algebra_dtype
+        prior = {
+            key: tf.cast(value, exact) if tf.is_tensor(value) else value
+            for key, value in self._prior().items()
+        }
+        given = points, values, self._floored(variance, prior)
+        points, values, noise_variance = (tf.cast(tensor, exact) for tensor in given)
         # Coordinates in units of `unit`, rather than results over its powers, which may overflow.
-        unit = tf.exp(self._cast(self.log_unit))
-        prior = self._prior()
+        unit = tf.exp(tf.cast(self.log_unit, exact))
         prior["length_scale"] /= unit
         domain = {}
         if self.box:
-            domain["box"] = tuple(tf.constant(side, unit.dtype) / unit for side in self.box)
+            domain["box"] = tuple(tf.constant(side, exact) / unit for side in self.box)
         if self.disc:
             domain["disc"] = tuple(
-                tf.constant(self.disc[key], unit.dtype) / unit for key in ("centre", "radius")
+                tf.constant(self.disc[key], exact) / unit for key in ("centre", "radius")
             )
-        factors, covariance = self._coherent(observations)
-        given = points / unit, values, variance
+        given = points / unit, values, noise_variance
         if factors is not None:
             _shared(prior)
+            factors = tf.cast(factors, exact)
             mean, pooled, factors, nll = integrate_low_rank(*given, factors, **domain, **prior)
         elif covariance is not None:
             _shared(prior)
@@ -134,14 +147,22 @@ class IntegralPooling(GPPosteriorLayer):
             pooled = tf.linalg.diag_part(covariance)
         else:
             mean, pooled, nll = integrate(*given, **domain, **prior)
+        mean, pooled, nll = (self._cast(t) for t in (mean, pooled, nll))
         self._add_marginal_likelihood(nll, variance)
-        self._check_finite(mean, pooled) if domain else self._check_finite(mean)
+        self._check_finite(mean, pooled) if finite else self._check_finite(mean)
         output = {"values": mean, "variance": pooled}
-        if domain and factors is not None:
-            output["factors"] = tf.transpose(factors, [1, 2, 0])
-        if domain and covariance is not None:
+        if finite and factors is not None:
+            output["factors"] = tf.transpose(self._cast(factors), [1, 2, 0])
+        if finite and covariance is not None:
             output["covariance"] = covariance
         return output
+
+    def _floored(self, variance, prior):
+        """The variance raised so that with the noise it is what the features' dtype resolves."""
+        unknown = tf.linalg.matrix_transpose(penalty(variance))  # 0 where observed
+        least = floored_variance(unknown, self._cast(prior["signal_std"]))
+        least = tf.linalg.matrix_transpose(least)
+        return tf.maximum(variance, tf.nn.relu(least - self._cast(prior["observation_noise"])))
 
     def compute_output_spec(self, observations):
         batch, _, channels = observations["values"].shape
