@@ -1,3 +1,4 @@
+import mpmath
 import numpy as np
 import oracle
 import pytest
@@ -205,3 +206,27 @@ def test_units_do_not_matter():
     for other in results[1:]:
         for one, two in zip(results[0], other, strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("length", [0.99, 1.01, 10.0, 1e3, 1e8])
+def test_boxes_that_are_small_against_the_length_scale(length, dtype):
+    points = np.array([0.3, -0.5, 1.7, 0.5, -3 * length]).astype(dtype)
+    single, double = tfpn.math.box_integrals(
+        points[:, None], signal_std=1.0, length_scale=length, low=0.0, high=1.0
+    )
+    scale = mpmath.mpf(float(np.asarray(length, dtype)))
+    with mpmath.workdps(40):
+        sides = [
+            ((1 - mpmath.mpf(float(p))) / scale, -mpmath.mpf(float(p)) / scale) for p in points
+        ]
+        expected = [mpmath.ncdf(high) - mpmath.ncdf(low) for high, low in sides]
+        whole = mpmath.sqrt(2 * mpmath.pi) * scale
+        u = 1 / scale
+        both = 2 * u * mpmath.ncdf(u) - u + mpmath.sqrt(2 / mpmath.pi) * mpmath.expm1(-u * u / 2)
+    # Where a point is 3 length scales away the side's rounding counts ten times.
+    tolerance = 30 * np.finfo(dtype).eps
+    np.testing.assert_allclose(
+        single, np.array([value * whole for value in expected], float), rtol=tolerance
+    )
+    np.testing.assert_allclose(double, float(whole * scale * both), rtol=tolerance)

@@ -22,7 +22,7 @@ from tfpn.math.joint import convolve_joint, marginal_variance, observed_pairs
 from tfpn.math.kernels import operator_prior_covariance
 from tfpn.math.low_rank import convolve_low_rank
 from tfpn.math.missing import missing_mask
-from tfpn.math.posterior import floored_variance
+from tfpn.math.posterior import least_variance
 from tfpn.math.process import convolve_process
 from tfpn.math.stochastic import ESTIMATORS, PROBES
 from tfpn.spacing import lattice, point_spacing
@@ -346,7 +346,9 @@ class PNConv(GPConvolution):
         parameters.pop("marginal_likelihood_trains")
         # In float64, as float32's rounding of the prior would swamp what little variance is left in
         # some directions between many query points; with the least noise that the layer itself has.
-        floor = floored_variance(tf.zeros([], self.algebra_dtype), parameters["signal_std"])
+        observed = tf.math.is_finite(tf.reduce_min(given[2], axis=-1))
+        count = tf.reduce_max(tf.reduce_sum(tf.cast(observed, self.algebra_dtype), axis=-1))
+        floor = least_variance(parameters["signal_std"], count)
         parameters["observation_noise"] = tf.maximum(parameters["observation_noise"], floor)
         wide = tf.nest.map_structure(
             lambda tensor: tf.cast(tensor, tf.float64) if tf.is_tensor(tensor) else tensor,

@@ -36,3 +36,16 @@ def require_rank(tensor, name, axes):
     if tensor.shape.rank != len(axes):
         expected = f"{len(axes)} axes [{', '.join(axes)}]" if axes else "a scalar"
         raise ValueError(f"{name} has shape {tensor.shape}; expected {expected}.")
+
+
+def same_sizes(message, *tensors):
+    """Asserts that tensors agree in their first two axes, where sizes are known only when run.
+
+    Returns:
+        A list of the assertion, or an empty one where all sizes are known.
+    """
+    if all(size is not None for tensor in tensors for size in tensor.shape[:2]):
+        return []
+    first, *others = (tf.shape(tensor)[:2] for tensor in tensors)
+    same = tf.reduce_all(tf.equal(first, tf.stack(others)))
+    return [tf.debugging.Assert(same, [message, first, *others])]

@@ -5,7 +5,7 @@ import dataclasses
 import tensorflow as tf
 
 from tfpn.math.channels import mix_channels
-from tfpn.math.checks import floating, require_rank, require_static_dim
+from tfpn.math.checks import floating, require_rank, require_static_dim, same_sizes
 from tfpn.math.kernels import rbf_kernel
 from tfpn.math.missing import missing_mask, observed_only, penalty
 from tfpn.math.posterior import (
@@ -166,6 +166,12 @@ def prepare(points, values, variance, *, signal_std, length_scale, noise, observ
         for t in (points, variance, signal_std, length_scale, observation_noise)
     )
     _check_shapes(points, values, variance)
+    sizes = same_sizes(
+        "points, values and variance disagree on the number of examples or points:",
+        *(points, values, variance),
+    )
+    with tf.control_dependencies(sizes):
+        values, variance = tf.identity(values), tf.identity(variance)
     _check_parameter_shapes(signal_std, length_scale, observation_noise, values.shape[-1], noise)
     if max(signal_std.shape.rank, length_scale.shape.rank):
         signal_std, length_scale = (

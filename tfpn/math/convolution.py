@@ -42,7 +42,8 @@ def convolve(
         points: [B, N, d], float32 or float64, finite where something is observed.
         values: [B, N, c_in], never read where the variance is +inf.
         variance: noise variance [B, N, c_in], >= 0; 0 = exact, +inf = not observed. Variances
-            below 3e-5 (float32) or 1e-12 (float64) times signal_std^2 are raised to that.
+            below 3e-5 (float32) or 1e-12 (float64) times signal_std^2 are raised to that, and
+            beyond 75 or 1000 observed points to that much more, as it takes with their number.
         query: points of the result, [B, M, d], finite.
         weights: W_k transposed, as Keras kernels are, [K, c_in, c_out].
         drift: beta [K, d], in units of the points.

@@ -13,22 +13,37 @@ import math
 
 import tensorflow as tf
 
-# Least noise variance relative to the signal variance. D K D carries a rounding error of about
-# sqrt(N) eps / floor, which has to stay well below the least eigenvalue 1 of B.
+# Least noise variance relative to the signal variance, for up to so many points. D K D carries a
+# rounding error of about N eps / floor where points are close, which has to stay well below the
+# least eigenvalue 1 of B: so the floor grows with the number of points beyond.
 _RELATIVE_FLOOR = {tf.float32: 3e-5, tf.float64: 1e-12}
+_FLOOR_POINTS = {tf.float32: 75.0, tf.float64: 1000.0}
 
 
 def floored_variance(variance, signal_std):
     """Raises noise variances to the least one that the dtype can resolve.
 
     Args:
-        variance: [...], >= 0, +inf where unobserved.
-        signal_std: scalar.
+        variance: [..., N], >= 0, +inf where unobserved.
+        signal_std: scalar or [..., 1].
 
     Returns:
-        ``max(variance, floor)``; the floor is 3e-5 (float32) or 1e-12 (float64) times signal_std^2.
+        ``max(variance, floor)``, the floor as in `least_variance` for the number of observed
+        points.
     """
-    return tf.maximum(variance, _RELATIVE_FLOOR[variance.dtype] * tf.square(signal_std))
+    count = tf.reduce_sum(tf.cast(_observed(variance), variance.dtype), axis=-1, keepdims=True)
+    return tf.maximum(variance, least_variance(signal_std, count))
+
+
+def least_variance(signal_std, count=1.0):
+    """The least noise variance that the dtype can resolve among ``count`` observed points.
+
+    Relative to signal_std^2: 3e-5 (float32) up to 75 points and growing with their number beyond,
+    1e-12 (float64) up to 1000.
+    """
+    dtype = signal_std.dtype
+    growth = tf.maximum(count / tf.constant(_FLOOR_POINTS[dtype], dtype), 1.0)
+    return _RELATIVE_FLOOR[dtype] * growth * tf.square(signal_std)
 
 
 def _observed(variance):
@@ -64,6 +79,14 @@ def whiten(covariance, variance):
     inverse = tf.linalg.triangular_solve(factor, identity)
     log_det = 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)), axis=-1)
     log_det += tf.reduce_sum(tf.where(observed, tf.math.log(variance), 0.0), axis=-1)
+    # A failed factorisation is silent NaN on a CPU.
+    log_det = tf.debugging.check_numerics(
+        log_det,
+        "the covariance of the observations could not be factorised: their variance is too small "
+        "for this dtype, or a length scale or signal is not finite",
+    )
+    with tf.control_dependencies([log_det]):
+        inverse = tf.identity(inverse)
     message = "second derivatives of Gaussian process posteriors are not implemented"
     return tuple(
         tf.raw_ops.PreventGradient(input=result, message=message)

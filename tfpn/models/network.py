@@ -45,6 +45,93 @@ class PNNetwork(Predictive, keras.Model):
             )  # fmt: skip
         self._config = {**config, "name": self.name}
 
+    def __call__(self, inputs, *args, **kwargs):
+        """Keras's, after a look at the keys: Keras takes what it finds in their order."""
+        if isinstance(inputs, dict):
+            self._check_keys(inputs)
+            inputs = {
+                key: np.asarray(value, given.dtype) if isinstance(value, (list, tuple)) else value
+                for (key, value), given in (
+                    (item, self.inputs_dict[item[0]]) for item in inputs.items()
+                )
+            }
+        return super().__call__(inputs, *args, **kwargs)
+
+    def fit(self, x=None, *args, **kwargs):
+        """Keras's, after a check of arrays (see `predict`)."""
+        return super().fit(self._checked(x, cast=True), *args, **kwargs)
+
+    def evaluate(self, x=None, *args, **kwargs):
+        """Keras's, after a check of arrays (see `predict`)."""
+        return super().evaluate(self._checked(x, cast=True), *args, **kwargs)
+
+    def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None):
+        """Keras's, for arrays in the model's own dtype.
+
+        Arrays are checked first, so that bad ones are named by argument, example and point and
+        are found where XLA compiles the model, too. Data sets and generators are checked by the
+        layers alone.
+
+        Args:
+            x: the input dict, or anything that Keras's `predict` takes.
+            batch_size, verbose, steps, callbacks: as Keras's.
+
+        Raises:
+            ValueError: for keys, shapes or entries that are not the input's.
+        """
+        x = self._checked(x)
+        if isinstance(x, dict) and next(iter(self.inputs_dict.values())).dtype == "float64":
+            # Keras casts arrays to its own float type, and data sets not.
+            x = tf.data.Dataset.from_tensor_slices(x).batch(batch_size or 32)
+            batch_size = None
+        return super().predict(x, batch_size, verbose, steps, callbacks)
+
+    def _checked(self, x, cast=False):
+        """Arrays of the input dict after checks; anything else as it is.
+
+        ``cast`` says that Keras will cast them to its own float type.
+        """
+        if not isinstance(x, dict):
+            return x
+        self._check_keys(x)
+        inputs = self.inputs_dict
+        x = {
+            key: np.asarray(value) if isinstance(value, (list, tuple)) else value
+            for key, value in x.items()
+        }
+        data = {key: np.asarray(x[key]) for key in KEYS}
+        if data["points"].ndim == data["variance"].ndim == 3:
+            # Padding may lie anywhere.
+            padding = ~np.isfinite(data["variance"]).any(axis=-1, keepdims=True)
+            if padding.shape[:2] == data["points"].shape[:2]:
+                data["points"] = np.where(padding, 0.0, data["points"])
+        check_observations(
+            data,
+            spatial_dim=inputs["points"].shape[-1],
+            channels=inputs["values"].shape[-1],
+        )
+        if self._config["input_noise"] == "shared":
+            check_shared(data["variance"])
+        wide = inputs["points"].dtype == "float64"
+        if cast and wide and keras.config.floatx() != "float64" and any(
+            np.asarray(array).dtype == np.float64 for array in x.values()
+        ):  # fmt: skip
+            warnings.warn(
+                f"{self.name} computes in float64, but Keras casts the arrays it is given to "
+                f"{keras.config.floatx()}: call keras.config.set_floatx('float64') before, or "
+                "hand over a tf.data.Dataset.",
+                stacklevel=3,
+            )
+        return x
+
+    def _check_keys(self, x):
+        expected = self.inputs_dict
+        if set(x) != set(expected):
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r} takes a dict with the keys "
+                f"{', '.join(expected)}, found {', '.join(map(str, x)) or 'none'}."
+            )
+
     @property
     def pn_layers(self):
         """The layers that hold a GP prior: all convolutions and the pooling, in order."""
@@ -88,7 +175,8 @@ class PNNetwork(Predictive, keras.Model):
         )
         observed = np.isfinite(data["variance"])
         if self._config["input_noise"] == "shared":
-            _check_shared(data["variance"])
+            check_shared(data["variance"])
+            _warn_of_unequal(data["variance"])
         spacing = point_spacing(data["points"], data["variance"])
         dtype = inputs["points"].dtype
         resolution = np.finfo(dtype).eps * np.abs(data["points"][observed.any(-1)]).max()
@@ -96,7 +184,7 @@ class PNNetwork(Predictive, keras.Model):
             warnings.warn(
                 f"points lie up to {resolution / np.finfo(dtype).eps:.3g} from the origin, where "
                 f"{dtype} resolves {resolution:.2g}, but they are {spacing:.2g} apart: subtract an "
-                "origin from the points, or use dtype='float64'.",
+                "origin from the points, or use dtype='float64' (see there how to hand data over).",
                 stacklevel=2,
             )
         first, *others = self.pn_layers
@@ -192,14 +280,18 @@ def pool_and_head(features, pooling, units, *, dtype, **arguments):
     return pooled, head(pooled["values"])
 
 
-def _check_shared(variance):
+def check_shared(variance):
+    """Raises ValueError if a point is observed in some channels only."""
     observed = np.isfinite(variance)
     if np.any(observed.any(-1) != observed.all(-1)):
         raise ValueError(
             "some points are observed in some channels only, which input_noise='shared' cannot "
             "represent: build the model with input_noise='channel'."
         )
-    known = variance[observed.all(-1)]
+
+
+def _warn_of_unequal(variance):
+    known = variance[np.isfinite(variance).all(-1)]
     low, high = known.min(-1), known.max(-1)
     if np.any(low < 0.9 * high):
         warnings.warn(

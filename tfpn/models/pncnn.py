@@ -6,6 +6,7 @@ import tensorflow as tf
 from tfpn.layers import ChannelMix, GPNormalization, PNConv, ProbReLU
 from tfpn.layers.base import check_choice, check_count, check_positive
 from tfpn.layers.pn_conv import UNCERTAINTY
+from tfpn.math.conditioning import NOISE
 from tfpn.models.network import (
     PNNetwork,
     check_outputs,
@@ -123,6 +124,7 @@ class PNCNN(PNNetwork):
     ):
         check_outputs(num_classes, num_outputs)
         check_choice("uncertainty", uncertainty, UNCERTAINTY)
+        check_choice("input_noise", input_noise, NOISE)
         check_count("num_blocks", num_blocks)
         check_count("channels", channels)
         if feature_noise is not None:

@@ -8,6 +8,7 @@ from tfpn.layers.base import check_choice, check_count, check_positive
 from tfpn.layers.steerable_base import fields_config, optional_fields
 from tfpn.layers.steerable_conv import UNCERTAINTY
 from tfpn.layers.steerable_flows import copy_flow, is_flow
+from tfpn.math.conditioning import NOISE
 from tfpn.math.steerable.fields import block_numbers, count_channels, read_fields
 from tfpn.models.network import (
     PNNetwork,
@@ -137,6 +138,7 @@ class SteerablePNCNN(PNNetwork):
     ):
         check_outputs(num_classes, num_outputs)
         check_choice("uncertainty", uncertainty, UNCERTAINTY)
+        check_choice("input_noise", input_noise, NOISE)
         check_count("num_blocks", num_blocks)
         check_count("copies", copies)
         if feature_noise is not None:

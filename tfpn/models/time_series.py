@@ -134,6 +134,7 @@ class PNTimeSeriesClassifier(PNNetwork):
         if num_classes is None and num_outputs is None:
             raise ValueError("give num_classes, or num_outputs for regression: found None for both")
         check_choice("uncertainty", uncertainty, UNCERTAINTY)
+        check_choice("input_noise", input_noise, NOISE)
         check_choice("missingness", missingness, MISSINGNESS)
         check_choice("input_prior", input_prior, NOISE)
         check_count("num_blocks", num_blocks)
@@ -334,12 +335,12 @@ class PNTimeSeriesClassifier(PNNetwork):
         return multivariate_normal(tf.linalg.matrix_transpose(mean), covariance, variance)
 
     def feature_maps(self, x, query):
-        """As `PNCNN.feature_maps`."""
+        """As `PNCNN.feature_maps`; statics in ``x`` are not read."""
         query = tf.convert_to_tensor(query, self.inputs_dict["points"].dtype)
         if query.shape[0] == 1:
             query = tf.repeat(query, len(x["points"]), axis=0)
-        inputs = {key: tf.convert_to_tensor(x[key]) for key in self.inputs_dict}
-        before = keras.Model(self.inputs_dict, self._convolution_inputs)(inputs)
+        given = {key: self.inputs_dict[key] for key in KEYS}
+        before = keras.Model(given, self._convolution_inputs)({key: x[key] for key in KEYS})
         maps = []
         for block in range(1, self._config["num_blocks"] + 1):
             name = f"conv_{block}"

@@ -1,0 +1,129 @@
+"""What a model says of inputs that are not its own, however they are handed over."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from pncnn_support import small
+
+import tfpn
+from tfpn import layers
+
+
+@pytest.fixture(scope="module")
+def x():
+    rng = np.random.default_rng(0)
+    return tfpn.observations(
+        rng.uniform(size=(8, 12, 2)).astype("float32"),
+        rng.normal(size=(8, 12, 2)).astype("float32"),
+    )
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tfpn.models.PNCNN(3, channels=4, num_blocks=1, num_basis=3, in_channels=2)
+
+
+def unknown_axes(layer):
+    """The layer traced with unknown numbers of examples and points."""
+    spec = {key: tf.TensorSpec((None, None, 2)) for key in ("points", "values", "variance")}
+    return tf.function(lambda x: layer(x), input_signature=[spec])
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        layers.PNConv(2, 3),
+        layers.PNConv(2, 3, noise="channel"),
+        layers.ProbReLU(),
+        layers.ChannelMix(3),
+        layers.GPNormalization(),
+        layers.IntegralPooling(box=(0.0, 1.0)),
+    ],
+    ids=lambda layer: layer.name,
+)
+@pytest.mark.parametrize("key", ["values", "variance"])
+def test_sizes_that_are_known_only_when_run_must_agree(layer, key, x):
+    function = unknown_axes(layer)
+    function(x)
+    for part in (np.s_[:1], np.s_[:, :1]):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"(?s){layer.name}.*disagree on the"):
+            function({**x, key: x[key][part]})
+
+
+def test_the_core_checks_them_too(x):
+    flow = {"weights": np.ones((1, 2, 2)), "drift": np.zeros((1, 2)), "signal_std": 1.0}
+    flow = {key: np.float32(value) for key, value in flow.items()}
+    function = tf.function(
+        lambda **given: tfpn.math.convolve(
+            **given, query=given["points"], length_scale=0.1, noise="channel",
+            diffusion=np.zeros((1, 2, 2), "float32"), **flow,
+        ),
+        reduce_retracing=True,
+    )  # fmt: skip
+    function(**{key: value[:, :7] for key, value in x.items()})
+    function(**{key: value[:4, :9] for key, value in x.items()})
+    function(**x)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="disagree on the number"):
+        function(**{**x, "variance": x["variance"][:1, :5]}, **{})
+
+
+@pytest.mark.parametrize("way", ["call", "predict", "fit", "evaluate"])
+@pytest.mark.parametrize("change", ["extra", "missing"])
+def test_keys(model, x, way, change):
+    # Keras would take the first three in alphabetical order.
+    given = {**x, "mask": x["values"]} if change == "extra" else {"points": x["points"]}
+    call = model if way == "call" else getattr(model, way)
+    with pytest.raises(ValueError, match="takes a dict with the keys points, values, variance"):
+        call(given)
+
+
+@pytest.mark.parametrize("way", ["predict", "fit", "evaluate"])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda x: {key: value[:0] for key, value in x.items()}, r"points: found the shape \[0, "),
+        (lambda x: {**x, "values": x["values"][:, :1]}, "have the shapes"),
+        (lambda x: {**x, "variance": x["variance"] - 1}, "variance: example 0.*not negative"),
+        (lambda x: {**x, "values": x["values"] * np.nan}, "values: example 0, point 0"),
+        (lambda x: {**x, "points": x["points"][..., :1]}, "found 1 spatial dimensions, expected 2"),
+    ],
+)
+def test_arrays_are_checked_before_they_are_cast_or_compiled(model, x, way, change, message):
+    with pytest.raises(ValueError, match=message):
+        getattr(model, way)(change(x))
+
+
+def test_partly_seen_points_are_found_before(model, x):
+    variance = x["variance"].copy()
+    variance[0, 0, 0] = np.inf
+    with pytest.raises(ValueError, match="input_noise='channel'"):
+        model.predict({**x, "variance": variance})
+
+
+def test_padding_may_lie_anywhere(model, x):
+    padded = {key: value.copy() for key, value in x.items()}
+    padded["points"][0, -3:] = np.nan
+    padded["values"][0, -3:] = np.nan
+    padded["variance"][0, -3:] = np.inf
+    short = {key: value[:1, :-3] for key, value in padded.items()}
+    found, expected = (model.predict(given, verbose=0)[0] for given in (padded, short))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_lists(model, x):
+    lists = {key: value.tolist() for key, value in x.items()}
+    expected = model(x)
+    np.testing.assert_array_equal(model(lists), expected)
+    np.testing.assert_allclose(model.predict(lists, verbose=0), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_float64_arrays_keep_their_digits(x):
+    model = small(num_blocks=1, in_channels=2, dtype="float64")
+    wide = {key: value.astype("float64") for key, value in x.items()}
+    wide["points"] += 1e6  # float32 resolves 0.06 there
+    model.adapt(wide)
+    np.testing.assert_allclose(model.predict(wide, verbose=0), model(wide), atol=1e-12)
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    with pytest.warns(UserWarning, match="casts the arrays it is given to float32"):
+        model.fit(wide, np.zeros(8), verbose=0)
