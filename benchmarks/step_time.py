@@ -1,9 +1,10 @@
 """Time and memory of a training step: beside its matrix products, and one model beside another.
 
 The configuration is the paper's for SuperPixel MNIST: batch 50, 75 points, 128 channels, 4 blocks,
-9 basis operators, float32, trained through ``fit``. The rate of the machine's matrix products is
-measured in the same run, before and after, so that a time means something on a noisy machine; so
-is the processor time, the sum over the cores, which other processes change less.
+9 basis operators, float32, trained through ``fit``. Measured in the same run, so that a time means
+something on a noisy machine: the step's matrix products at their own shapes, alone (`products.py`);
+the rate of a large square product, before and after, and what the products would take at that rate;
+and the processor time, the sum over the cores, which other processes change less.
 `SteerablePNCNN` has about as many real channels, 26 copies of the frequencies 0, 1 and 2, and 2
 generators.
 
@@ -28,6 +29,8 @@ import sys
 import tempfile
 import time
 
+from products import product_flops, products_alone
+
 # Kinds of operations by their types in TensorFlow's traces, less their prefix _Mkl.
 KINDS = {
     "products": r".*MatMul.*|Einsum",
@@ -37,24 +40,6 @@ KINDS = {
     "sines and cosines": r"Sin|Cos",
     "other": r".*",
 }
-
-
-def product_flops(batch, points, channels, blocks, operators, in_channels=1):
-    """Floating point operations of the matrix products of a step, forward and backward.
-
-    The formulas of a block, with its factorisation left out; backward counts twice the forward.
-    """
-    forward = 0
-    for block in range(blocks):
-        c_in = in_channels if block == 0 else channels
-        responses = points * operators
-        forward += responses * points * points  # k_i (K + S)^-1
-        forward += responses * points * c_in  # k_i (K + S)^-1 y
-        forward += responses * c_in * channels  # sum_k W_k
-        forward += points * operators * operators * points  # N_ij
-        forward += points * operators * operators * channels  # sum_ij W_i W_j N_ij
-        forward += 2 * points * channels * channels  # ChannelMix, mean and variance
-    return 3 * 2 * batch * forward
 
 
 def gemm_rate(seconds=1.0, size=2048):
@@ -237,9 +222,12 @@ def measure(options, queue):
     }
     if options["model"] == "PNCNN":
         flops, rate = product_flops(**shape), (before + after) / 2
+        alone = products_alone(**shape)
         row["products_gflop"] = round(flops / 1e9, 2)
-        row["products_seconds"] = round(flops / rate, 4)
-        row["ratio"] = round(step * rate / flops, 2)
+        row["products_alone_seconds"] = round(alone, 4)
+        row["ratio_to_products_alone"] = round(step / alone, 2)
+        row["products_at_rate_seconds"] = round(flops / rate, 4)
+        row["ratio_to_products_at_rate"] = round(step * rate / flops, 2)
     if options["profile"]:
         few = {key: value[: 5 * options["batch"]] for key, value in x.items()}
         row["operation_percent"] = operation_shares(
@@ -269,9 +257,12 @@ def run(options):
 
 def line(row, rows):
     """A line of the table; ``rows`` has that of PNCNN at the same number of points, if measured."""
-    products = ratio = multiple = ""
+    products = multiple = ""
     if row["model"] == "PNCNN":
-        products, ratio = f"{row['products_seconds']:.3f}", f"{row['ratio']:.2f}"
+        products = "  ".join(
+            f"{row[f'products_{way}_seconds']:.3f} {row[f'ratio_to_products_{way}']:.2f}"
+            for way in ("alone", "at_rate")
+        )
     for other in rows:
         if other["model"] == "PNCNN" and other["points"] == row["points"]:
             step, processor = (row[k] / other[k] for k in ("step_seconds", "processor_seconds"))
@@ -279,7 +270,7 @@ def line(row, rows):
     return (
         f"{row['model']:14s} {row['points']:6d} {row['step_seconds']:7.3f} "
         f"{row['processor_seconds']:12.3f} {multiple:>13s} "
-        f"{row['inference_seconds']:12.3f} {products:>11s} {ratio:>6s} "
+        f"{row['inference_seconds']:12.3f} {products:>33s} "
         f"{row['peak_memory_mb']:8d} ({row['imports_memory_mb']})"
     )
 
@@ -330,8 +321,8 @@ def main(arguments=None):
         )
     models, rows = options.pop("model"), []
     print(
-        "model          points  step s  (processor s)     x PNCNN  inference s  products s  ratio  "
-        "peak MB (of which imports)"
+        "model          points  step s  (processor s)     x PNCNN  inference s  "
+        "products s, ratio: alone, at rate  peak MB (of which imports)"
     )
     for points in options.pop("points"):
         for model in models:
