@@ -169,8 +169,8 @@ def fit_gru(parts, seed, options):
     import keras
     import scipy.special
 
+    from tfpn.metrics import BinaryAUC
     from tfpn.training import CutBatches, ShuffledBatches
-    from tfpn.training.callbacks import BinaryAUC
 
     keras.utils.set_random_seed(seed)
     given = {key: sequences(part) for key, part in parts.items()}

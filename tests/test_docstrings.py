@@ -14,7 +14,9 @@ PACKAGES = ("tfpn.math", "tfpn.layers", "tfpn.models", "tfpn.distributions", "tf
 
 
 def modules():
-    yield from (f"tfpn.{name}" for name in ("augmentation", "evaluation", "figures", "recipes"))
+    yield from (
+        f"tfpn.{name}" for name in ("augmentation", "evaluation", "figures", "metrics", "recipes")
+    )
     yield from ("tfpn.spacing", "tfpn.symmetry")
     for package in PACKAGES:
         yield package

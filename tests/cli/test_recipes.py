@@ -2,9 +2,11 @@ import os
 import shutil
 import subprocess
 import sys
+import types
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cli_support import command
 
@@ -13,7 +15,7 @@ from tfpn import recipes
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", ["digits", "superpixel-mnist"])
+@pytest.mark.parametrize("name", ["digits", "physionet2012", "superpixel-mnist"])
 def test_shipped_recipes_resolve_and_survive_writing(name, tmp_path):
     recipe = recipes.resolve(recipes.load(name))
     assert recipe.name == name
@@ -144,3 +146,42 @@ def test_wheel_carries_the_recipes(tmp_path):
     folder, *names = done.stdout.split()
     assert folder == str(installed / "tfpn" / "_models")
     assert set(names) == shipped
+
+
+@pytest.mark.parametrize(
+    "assignment, message",
+    [
+        ("training.class_weight=[1.0, -2.0]", "give a positive number for each class"),
+        ("training.class_weight=[1.0, 2.0]", "found 2 numbers for 10 classes"),
+        ("training.class_weight=3", "give a value of type list"),
+        ("training.patience=-1", "give a number of epochs, or 0"),
+        ("training.monitor=val_f1", "give one of val_loss, val_accuracy, val_auroc"),
+        ("training.monitor=val_auroc", "which is of two classes, and the model has 10"),
+    ],
+)
+def test_training_options_are_checked(assignment, message):
+    recipe = recipes.load("digits")
+    recipes.override(recipe, "model.channels=2")
+    recipes.override(recipe, assignment)
+    with pytest.raises(recipes.RecipeError, match=message):
+        resolved = recipes.resolve(recipe)
+        recipes.check_data(resolved, recipes.build_model(resolved), recipes.load_data(resolved))
+
+
+def test_models_with_statics_need_data_with_statics():
+    recipe = recipes.load("digits")
+    recipe.sections["model"] = {"name": "PNTimeSeriesClassifier", "num_statics": 3, "channels": 2}
+    resolved = recipes.resolve(recipe)
+    data = recipes.load_data(resolved)
+    model = recipes.build_model(resolved)
+    with pytest.raises(recipes.RecipeError, match="model.spatial_dim: found 1, but"):
+        recipes.check_data(resolved, model, data)
+    flat = {**data.train.x, "points": data.train.x["points"][..., :1]}
+    part = types.SimpleNamespace(x=flat, y=data.train.y)
+    data = types.SimpleNamespace(train=part, validation=None, test=None)
+    with pytest.raises(recipes.RecipeError, match="digits has no statics, which the model takes"):
+        recipes.check_data(resolved, model, data)
+    part.statics = part.statics_variance = np.zeros((len(part.y), 2))
+    with pytest.raises(recipes.RecipeError, match="model.num_statics: found 3.* 2 statics; give 2"):
+        recipes.check_data(resolved, model, data)
+    assert set(recipes.model_inputs(model, part)) == {*part.x, "statics", "statics_variance"}

@@ -60,7 +60,8 @@ def test_resolved_recipe_holds_overrides_and_defaults(trained):
     assert saved["data"]["views"] == 1 and saved["augmentation"]["rotation"] > 0
     assert saved["training"] == {
         **{"epochs": EPOCHS, "batch_size": 50, "learning_rate": 1e-2},
-        **{"schedule": "cosine", "seed": 0},
+        **{"schedule": "cosine", "seed": 0, "class_weight": [], "by_length": False},
+        **{"patience": 0, "monitor": "val_loss"},
     }
 
 

@@ -4,8 +4,9 @@ import keras
 import numpy as np
 import pytest
 
+from tfpn.metrics import BinaryAUC
 from tfpn.training import RunError
-from tfpn.training.callbacks import BinaryAUC, EarlyStopping
+from tfpn.training.callbacks import EarlyStopping
 
 
 def train(folder, values, patience, first=0, history=(), monitor="val_loss"):

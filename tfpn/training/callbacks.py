@@ -7,7 +7,6 @@ from pathlib import Path
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from tfpn import recipes
 from tfpn.training.errors import RunError, TrainingDiverged, first_line
@@ -102,11 +101,3 @@ class EarlyStopping(keras.callbacks.EarlyStopping):
                 f"{self.path} is missing, damaged or not of this model ({first_line(error)}); "
                 "train anew with --overwrite"
             ) from error
-
-
-class BinaryAUC(keras.metrics.AUC):
-    """Keras's area under a curve, of class 1 by the logits of two classes."""
-
-    def update_state(self, y_true, y_pred, sample_weight=None):
-        y_true = tf.reshape(y_true, [-1])
-        super().update_state(y_true, tf.nn.softmax(y_pred)[:, 1], sample_weight)

@@ -6,12 +6,14 @@ import sys
 from pathlib import Path
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfpn import evaluation, recipes
+from tfpn.metrics import BinaryAUC
 from tfpn.training.backup import Backup, restore
 from tfpn.training.batches import CutBatches, ShuffledBatches
-from tfpn.training.callbacks import BinaryAUC, EarlyStopping, EpochSeconds, StopOnNaN
+from tfpn.training.callbacks import EarlyStopping, EpochSeconds, StopOnNaN
 from tfpn.training.errors import RunError, TrainingDiverged, layer_message
 from tfpn.training.evaluation import class_probabilities, evaluate
 from tfpn.training.folder import (
@@ -226,6 +228,7 @@ def _draw(folder, model, data, test_probabilities):
     figures.save(figures.learning_curves(read_log(folder / LOG)), folder / CURVES)
     diagram = figures.reliability_diagram(test_probabilities, data.test.y)
     figures.save(diagram, folder / RELIABILITY)
-    examples = {key: array[:4] for key, array in data.test.x.items()}
-    if examples["points"].shape[-1] <= 2:
+    seen = np.flatnonzero(np.isfinite(data.test.x["variance"]).any((1, 2)))
+    examples = {key: array[seen[:4]] for key, array in data.test.x.items()}
+    if len(seen) and examples["points"].shape[-1] <= 2:
         figures.save(figures.feature_maps(model, examples), folder / FEATURE_MAPS)

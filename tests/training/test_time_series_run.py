@@ -1,0 +1,81 @@
+"""A run on records of different lengths with statics, class weights and early stopping."""
+
+import types
+
+import numpy as np
+import pytest
+
+import tfpn
+from tfpn import evaluation, recipes, training
+from tfpn.training.callbacks import EpochSeconds
+
+CHANGES = (
+    "data.statics=apart",
+    "model.in_channels=2",
+    "model.num_statics=1",
+    "model.channels=3",
+    "model.num_blocks=1",
+    "model.num_basis=2",
+    "model.query=4",
+    "model.missingness=counts",
+    "training.epochs=6",
+    "training.batch_size=8",
+    "training.patience=1",
+    "training.monitor=val_average_precision",
+    "training.learning_rate=0.3",  # so large that an epoch makes it worse
+    "training.schedule=constant",
+)
+
+
+def part(size, seed):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=size)
+    times = [np.sort(rng.uniform(size=(rng.integers(1, 20), 1)), axis=0) for _ in y]
+    values = [rng.normal(size=(len(t), 2)) + label for t, label in zip(times, y, strict=True)]
+    for readings in values:
+        readings[rng.uniform(size=readings.shape) < 0.5] = np.nan
+    x = {k: v.astype(np.float32) for k, v in tfpn.observations(times, values).items()}
+    statics = rng.normal(size=(size, 1)).astype(np.float32)
+    return types.SimpleNamespace(x=x, y=y, statics=statics, statics_variance=0 * statics)
+
+
+@pytest.fixture
+def recipe(monkeypatch):
+    data = types.SimpleNamespace(train=part(40, 0), validation=part(20, 1), test=part(20, 2))
+    monkeypatch.setattr(recipes, "load_data", lambda recipe: data)
+    recipe = recipes.load("physionet2012")
+    for change in CHANGES:
+        recipes.override(recipe, change)
+    return recipe
+
+
+def test_an_interrupted_run_ends_like_an_uninterrupted_one(recipe, tmp_path, monkeypatch):
+    whole = training.train(recipe, tmp_path / "whole", verbose=0)
+    log = training.read_log(tmp_path / "whole" / "log.csv")
+    monitored = log["val_average_precision"]
+    best = int(np.argmax(monitored))
+    assert whole["epochs"] == len(monitored) == min(6, best + 2)
+    # The model kept is that of the best epoch; Keras's metric has 200 thresholds.
+    assert whole["validation_average_precision"] == pytest.approx(monitored[best], abs=0.02)
+    data = recipes.load_data(recipe)
+    model, _ = training.load_run(tmp_path / "whole")
+    found = model.predict_proba(recipes.model_inputs(model, data.test))
+    metrics = evaluation.classification_metrics(found, data.test.y)
+    assert whole["test_auroc"] == pytest.approx(metrics["auroc"], abs=1e-6)
+
+    begin = EpochSeconds.on_epoch_begin
+
+    def killed(self, epoch, logs=None):
+        if epoch == 1:
+            raise KeyboardInterrupt
+        begin(self, epoch, logs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EpochSeconds, "on_epoch_begin", killed)
+        with pytest.raises(KeyboardInterrupt):
+            training.train(recipe, tmp_path / "killed", verbose=0)
+    resumed = training.train(recipe, tmp_path / "killed", resume=True, verbose=0)
+    for key in ("test_auroc", "test_nll", "epochs"):
+        assert resumed[key] == pytest.approx(whole[key], abs=1e-4)
+    # A run that has stopped stays as it is.
+    assert training.train(recipe, tmp_path / "killed", resume=True, verbose=0) == resumed
