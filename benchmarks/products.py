@@ -18,33 +18,35 @@ def block_products(batch, points, channels, operators, c_in):
     ]
 
 
-def step_products(batch, points, channels, blocks, operators, in_channels=1):
-    """The products of all blocks' forward passes, with the factorisations left out."""
-    widths = [in_channels] + [channels] * (blocks - 1)
-    return [
-        product
-        for c_in in widths
-        for product in block_products(batch, points, channels, operators, c_in)
-    ]
+def step_blocks(batch, points, channels, blocks, operators, in_channels=1):
+    """Pairs of a block's products, its factorisation left out, and the number of such blocks."""
+    first = block_products(batch, points, channels, operators, in_channels)
+    return [(first, 1), (block_products(batch, points, channels, operators, channels), blocks - 1)]
 
 
 def product_flops(**shape):
     """Floating point operations of the products of a step; backward counts twice the forward."""
-    return 3 * sum(2 * b * m * k * n for b, m, k, n in step_products(**shape))
+    forward = sum(
+        count * 2 * b * m * k * n
+        for products, count in step_blocks(**shape)
+        for b, m, k, n in products
+    )
+    return 3 * forward
 
 
 def products_alone(seconds=2.0, **shape):
-    """Median seconds of all these products, forward and backward, and of nothing else.
+    """Seconds of all these products, forward and backward, and of nothing else.
 
-    Each product at its own shape, with the two of its gradient, in one graph.
+    Each product at its own shape, with the two of its gradient; a block's in one graph.
     """
+    return sum(count * _block_alone(products, seconds) for products, count in step_blocks(**shape))
+
+
+def _block_alone(products, seconds):
     import tensorflow as tf
 
     # Tensors of its own for each, or equal products would be merged.
-    pairs = [
-        (tf.random.normal([b, m, k]), tf.random.normal([b, k, n]))
-        for b, m, k, n in step_products(**shape)
-    ]
+    pairs = [(tf.random.normal([b, m, k]), tf.random.normal([b, k, n])) for b, m, k, n in products]
 
     @tf.function
     def run(pairs):
@@ -57,7 +59,7 @@ def products_alone(seconds=2.0, **shape):
 
     run(pairs)
     times = []
-    while sum(times) < seconds:
+    while sum(times) < seconds or len(times) < 3:
         start = time.perf_counter()
         run(pairs).numpy()
         times.append(time.perf_counter() - start)
