@@ -9,9 +9,9 @@ import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
 # Bound on each of a block's large arrays. Some ten of them are alive at once. A block has at least
-# one row, which may exceed it. Small blocks hold pairs of like length, and stay in the cache: for
-# PhysioNet 2012 on a CPU a third of the time that 2**26 takes.
-BLOCK_BYTES = 2**23
+# one row, which may exceed it. Small blocks hold pairs of like length and stay near the cache, but
+# every block has its own cost: 2**26 and 2**23 are slower at PhysioNet 2012's shapes on a CPU.
+BLOCK_BYTES = 2**24
 
 WHOLE = "whole"  # a tensor that every block takes whole
 
