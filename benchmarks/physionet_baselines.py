@@ -138,19 +138,19 @@ def recurrent_network(channels, statics, units, dropout):
         state_size = units
 
         def build(self, shape):
-            self.cell = keras.layers.GRUCell(units, dropout=dropout)
+            self.cell = keras.layers.GRUCell(units)
             self.cell.build((None, 2 * channels))
             self.input_rate = self.add_weight(shape=(channels,), initializer="zeros")
             self.state_rate = keras.layers.Dense(units)
             self.state_rate.build((None, channels))
 
-        def call(self, inputs, states, training=False):
+        def call(self, inputs, states):
             values, last, seen, gaps = tf.split(inputs, 4, axis=-1)
             # Rates in units of the 48 hours: exp(0) = 1 a stay at the start.
             decay = tf.exp(-tf.exp(self.input_rate) * gaps)
             values = seen * values + (1.0 - seen) * decay * last
             state = states[0] * tf.exp(-tf.nn.relu(self.state_rate(gaps)))
-            return self.cell(tf.concat([values, seen], -1), [state], training=training)
+            return self.cell(tf.concat([values, seen], -1), [state])
 
     inputs = {
         "points": keras.Input((None, 1), name="points"),
