@@ -166,3 +166,14 @@ def test_bad_arguments(changes, error, message):
         tfpn.check_equivariance(
             arguments.pop("model"), arguments.pop("x"), arguments.pop("group"), **arguments
         )
+
+
+@pytest.mark.parametrize("entries", [slice(None), slice(1)], ids=["all", "one"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_broken_outputs_are_no_symmetry(value, entries):
+    broken = np.zeros((3, 8, 1), "float32")
+    broken[entries] = value
+    report = tfpn.check_equivariance(
+        keras.layers.Lambda(lambda x: 0.0 * x["values"] + broken), data(channels=1), SO2, n=2
+    )
+    assert report.largest == np.inf

@@ -110,7 +110,7 @@ def check_equivariance(
         rep_out = getattr(model, "output_fields", getattr(model, "fields", None))
     expected = _outputs(model, x, batch_size)
     scales = {
-        (name, key): max(np.max(np.abs(part[np.isfinite(part)]), initial=0.0), 1e-300)
+        (name, key): max(float(np.max(np.abs(part[np.isfinite(part)]), initial=0.0)), 1e-300)
         for name, parts in expected.items()
         for key, part in parts.items()
     }
@@ -124,7 +124,7 @@ def check_equivariance(
             if "variance" in parts:
                 turned["variance"] = _acted(np.square(rho), parts["variance"])
             for key, part in turned.items():
-                error = _difference(found[name][key], part) / scales[name, key]
+                error = _difference(found[name][key], part, key) / scales[name, key]
                 errors[name, key] = max(errors[name, key], float(error))
     dtype = str(next(iter(expected.values()))["values"].dtype)
     return EquivarianceReport(
@@ -284,10 +284,13 @@ def _named(output):
     return {"": found}
 
 
-def _difference(found, expected):
-    """The largest difference; infinite if they are not finite at the same entries."""
-    finite = np.isfinite(expected)
-    if not np.array_equal(np.isfinite(found), finite):
+def _difference(found, expected, key):
+    """The largest difference; infinite where they are broken: only a variance may be +inf."""
+    infinite = np.isposinf(expected)
+    broken = [~np.isfinite(part) & ~np.isposinf(part) for part in (found, expected)]
+    if np.any(broken) or not np.array_equal(np.isposinf(found), infinite):
         return np.inf
-    difference = np.abs(np.asarray(found, np.float64)[finite] - expected[finite])
+    if key == "values" and infinite.any():
+        return np.inf
+    difference = np.abs(np.asarray(found, np.float64)[~infinite] - expected[~infinite])
     return np.max(difference, initial=0.0)
