@@ -152,8 +152,9 @@ class TestOutput:
         def change(**options):
             keras.utils.set_random_seed(seed)
             model = tfpn.models.PNCNN(
-                5, channels=16, num_basis=5, spatial_dim=1, uncertainty="none", **options
-            )
+                5, channels=16, num_basis=5, spatial_dim=1, uncertainty="none", dtype="float64",
+                **options,
+            )  # fmt: skip
             outputs = []
             for points in (30, 240):
                 x = np.linspace(0.0, 1.0, points)[None, :, None]
@@ -163,7 +164,8 @@ class TestOutput:
                 outputs.append(np.asarray(model(x)))
             return np.abs(outputs[1] - outputs[0]).max() / np.abs(outputs[0]).max()
 
-        # Kinked features that count as exact ring between points. Seen: 0.02 to 0.03, and 0.16.
+        # Kinked features that count as exact ring between points. In float64, as float32's least
+        # variance of 240 exact points is a little noise too.
         assert change() < 0.05 < 0.1 < change(feature_noise=None)
 
     @pytest.mark.parametrize("uncertainty", ["diagonal", "none"])
