@@ -1,5 +1,7 @@
 """Keras metrics for what the models put out."""
 
+import math
+
 import keras
 import tensorflow as tf
 
@@ -8,12 +10,15 @@ import tensorflow as tf
 class BinaryAUC(keras.metrics.AUC):
     """Keras's area under a curve for models with two logits and labels 0 and 1.
 
-    It is that of class 1 by its probability, the softmax of the logits.
+    It is that of class 1 by its probability, or any function that grows with it: here one of the
+    logits' difference that keeps very sure predictions apart, which a fixed number of thresholds
+    between the probabilities 0 and 1 would take for one.
 
     Args:
+        num_thresholds: how finely the curve is resolved;
+            `tfpn.evaluation.classification_metrics` takes every example for one.
         curve: "ROC" or "PR" (precision and recall).
-        **kwargs: as in `keras.metrics.AUC`, whose `num_thresholds` says how finely the curve is
-            resolved; `tfpn.evaluation.classification_metrics` takes every example for one.
+        **kwargs: as in `keras.metrics.AUC`.
 
     Example:
 
@@ -23,7 +28,11 @@ class BinaryAUC(keras.metrics.AUC):
     0.5
     """
 
+    def __init__(self, num_thresholds=1000, curve="ROC", **kwargs):
+        super().__init__(num_thresholds, curve, **kwargs)
+
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds labels [B] or [B, 1] and logits [B, 2]."""
-        y_true = tf.reshape(y_true, [-1])
-        return super().update_state(y_true, tf.nn.softmax(y_pred)[:, 1], sample_weight)
+        y_true, y_pred = tf.reshape(y_true, [-1]), tf.convert_to_tensor(y_pred)
+        score = 0.5 + tf.math.atan(0.5 * (y_pred[:, 1] - y_pred[:, 0])) / math.pi
+        return super().update_state(y_true, score, sample_weight)

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import sklearn.metrics
 
 from tfpn.metrics import BinaryAUC
 from tfpn.training import RunError
@@ -62,18 +63,19 @@ def test_a_missing_file_is_an_error(tmp_path):
         EarlyStopping(tmp_path, "val_loss", 2).restore(model)
 
 
-def test_area_under_the_curve_of_logits():
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_area_under_the_curve_of_logits(scale):
+    """Of predictions that are very sure too, whose probabilities are nearly all 0 or 1."""
     rng = np.random.default_rng(0)
     logits, labels = rng.normal(size=(500, 2)), rng.integers(2, size=(500, 1))
     logits[:, 1] += 1.5 * labels[:, 0]
-    import sklearn.metrics
-
+    logits *= scale
     scores = logits[:, 1] - logits[:, 0]
     for curve, expected in (
         ("ROC", sklearn.metrics.roc_auc_score(labels, scores)),
         ("PR", sklearn.metrics.average_precision_score(labels, scores)),
     ):
-        metric = BinaryAUC(curve=curve)
+        metric = BinaryAUC.from_config(BinaryAUC(curve=curve).get_config())
         metric.update_state(labels, logits)
-        # 200 thresholds in place of every score.
+        # 1000 thresholds in place of every score.
         assert float(metric.result()) == pytest.approx(expected, abs=0.005)
