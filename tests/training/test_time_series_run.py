@@ -30,7 +30,7 @@ CHANGES = (
 def part(size, seed):
     rng = np.random.default_rng(seed)
     y = rng.integers(2, size=size)
-    times = [np.sort(rng.uniform(size=(rng.integers(12, 16), 1)), axis=0) for _ in y]
+    times = [np.sort(rng.uniform(size=(rng.integers(1, 20), 1)), axis=0) for _ in y]
     values = [rng.normal(size=(len(t), 2)) + label for t, label in zip(times, y, strict=True)]
     for readings in values:
         readings[rng.uniform(size=readings.shape) < 0.5] = np.nan
@@ -43,7 +43,6 @@ def part(size, seed):
 def recipe(monkeypatch):
     data = types.SimpleNamespace(train=part(40, 0), validation=part(20, 1), test=part(20, 2))
     monkeypatch.setattr(recipes, "load_data", lambda recipe: data)
-    monkeypatch.setattr("tfpn.training.run._draw", lambda *_: None)  # other tests draw
     recipe = recipes.load("physionet2012")
     for change in CHANGES:
         recipes.override(recipe, change)
@@ -57,7 +56,7 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(recipe, tmp_path, mon
     best = int(np.argmax(monitored))
     assert whole["epochs"] == len(monitored) == min(6, best + 2)
     # The model kept is that of the best epoch; Keras's metric has 1000 thresholds.
-    assert whole["validation_average_precision"] == pytest.approx(monitored[best], abs=0.03)
+    assert whole["validation_average_precision"] == pytest.approx(monitored[best], abs=0.02)
     data = recipes.load_data(recipe)
     model, _ = training.load_run(tmp_path / "whole")
     found = model.predict_proba(recipes.model_inputs(model, data.test))
@@ -78,3 +77,5 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(recipe, tmp_path, mon
     resumed = training.train(recipe, tmp_path / "killed", resume=True, verbose=0)
     for key in ("test_auroc", "test_nll", "epochs"):
         assert resumed[key] == pytest.approx(whole[key], abs=1e-4)
+    # A run that has stopped stays as it is.
+    assert training.train(recipe, tmp_path / "killed", resume=True, verbose=0) == resumed

@@ -252,7 +252,7 @@ def _domain_unit(pooling, dim):
     return np.prod(sides) ** (1.0 / dim)
 
 
-def pool_and_head(features, pooling, units, *, dtype, **arguments):
+def pool_and_head(features, pooling, units, *, dtype, beside=None, **arguments):
     """Integral pooling of the last block's features, and a linear head on the means.
 
     Args:
@@ -260,6 +260,7 @@ def pool_and_head(features, pooling, units, *, dtype, **arguments):
         pooling: from `read_pooling`.
         units: number of outputs, or None for no head.
         dtype: name of the layers' policy.
+        beside: None, or a function that puts further inputs of the head into the pooled dict.
         arguments: of `IntegralPooling`.
 
     Returns:
@@ -269,6 +270,8 @@ def pool_and_head(features, pooling, units, *, dtype, **arguments):
     if pooling != "space":
         domain = {"disc": pooling} if isinstance(pooling, dict) else {"box": pooling}
     pooled = IntegralPooling(**domain, dtype=dtype, name="pooling", **arguments)(features)
+    if beside is not None:
+        pooled = beside(pooled)
     if units is None:
         return pooled, pooled
     head = keras.layers.Dense(

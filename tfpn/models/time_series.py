@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.contract import KEYS
-from tfpn.layers import ChannelMix, GPNormalization, IntegralPooling, PNConv, ProbReLU
+from tfpn.layers import ChannelMix, GPNormalization, PNConv, ProbReLU
 from tfpn.layers.base import check_choice, check_count, check_positive
 from tfpn.layers.pn_conv import UNCERTAINTY
 from tfpn.math.conditioning import NOISE
@@ -18,6 +18,7 @@ from tfpn.models.network import (
     check_outputs,
     network_inputs,
     points_dtype,
+    pool_and_head,
     read_pooling,
 )
 from tfpn.models.pncnn import PNCNN
@@ -202,25 +203,25 @@ class PNTimeSeriesClassifier(PNNetwork):
             x = ChannelMix(channels, dtype=dtype, name=f"mix_{block}")(x)
             if normalization:
                 x = GPNormalization(dtype=dtype, name=f"norm_{block}")(x)
-        pooled = IntegralPooling(
-            box=None if pooling == "space" else pooling,
+        beside = None
+        if statics is not None or missingness == "counts":
+            layer = Beside(missingness == "counts", dtype=dtype, name="beside")
+
+            def beside(pooled):
+                return layer(pooled, given, statics)
+
+        units = num_classes if num_outputs is None else num_outputs
+        pooled, outputs = pool_and_head(
+            x,
+            pooling,
+            units,
+            dtype=dtype,
+            beside=beside,
             spacing=spacing,
             observation_noise=feature_noise,
             marginal_likelihood_weight=marginal_likelihood_weight,
             marginal_likelihood_trains=marginal_likelihood_trains,
-            dtype=dtype,
-            name="pooling",
-        )(x)
-        if statics is not None or missingness == "counts":
-            beside = Beside(missingness == "counts", dtype=dtype, name="beside")
-            pooled = beside(pooled, given, statics)
-        units = num_classes if num_outputs is None else num_outputs
-        outputs = keras.layers.Dense(
-            # In full precision under a mixed policy: these are the logits.
-            check_count("num_classes or num_outputs", units),
-            dtype=points_dtype(policy),
-            name="head",
-        )(pooled["values"])
+        )
         super().__init__(
             inputs,
             outputs,
