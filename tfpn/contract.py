@@ -174,6 +174,39 @@ def check_observations(x, *, spatial_dim=None, channels=None):
     return arrays
 
 
+def check_query(query, *, examples, spatial_dim):
+    """Checks the points at which fields are asked for, and returns them as a NumPy array.
+
+    Args:
+        query: An array [B, M, d] of real numbers, with any M.
+        examples: The B to be found.
+        spatial_dim: The d to be found.
+
+    Raises:
+        TypeError: if it does not hold real numbers.
+        ValueError: if the shape is wrong, or if a coordinate is NaN or infinite.
+
+    Example:
+        >>> from tfpn.contract import check_query
+        >>> check_query([[[0.0, 1.0]]], examples=1, spatial_dim=2).shape
+        (1, 1, 2)
+    """
+    array = _numeric("query", query)
+    if array.ndim != 3 or (array.shape[0], array.shape[-1]) != (examples, spatial_dim):
+        raise ValueError(
+            f"query: found the shape {list(array.shape)}; give [{examples}, M, {spatial_dim}], "
+            "as many points for every example of the other arrays."
+        )
+    where = _first(~np.isfinite(array).all(axis=-1))
+    if where is not None:
+        raise ValueError(
+            f"query: example {where[0]}, point {where[1]} has the coordinates "
+            f"{array[where].tolist()}; coordinates are finite. Where an example asks for fewer "
+            "points than others, repeat one of them and leave its result out."
+        )
+    return array
+
+
 def _form(name, example=False):
     """The axes of an argument, for messages."""
     axis = "d" if name == "points" else "c"

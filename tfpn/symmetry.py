@@ -1,10 +1,11 @@
 """Measures how far a model or layer commutes with rotations and reflections."""
 
 import dataclasses
+import numbers
 
 import numpy as np
 
-from tfpn.contract import KEYS
+from tfpn.contract import KEYS, check_query
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +80,9 @@ def check_equivariance(
 
     Raises:
         ValueError: if the points have another dimension than the group acts on, or a
-            representation another number of channels than there are.
+            representation another number of channels than there are; if the arrays of ``x`` do not
+            agree or are empty; if query points are missing that the model takes, or are not finite;
+            or if ``n``, ``batch_size`` or ``centre`` is out of range.
         TypeError: if an argument is of another kind.
 
     Example:
@@ -96,14 +99,9 @@ def check_equivariance(
     True
     """
     x = _read_input(model, x)
+    batch_size = _count("batch_size", batch_size)
     elements = _random_elements(group, n, x["points"].shape[-1], np.random.default_rng(seed))
-    if centre is None:
-        centre = _centre(model, x)
-    centre = np.asarray(centre, np.float64)
-    if centre.shape != (group.dim,):
-        raise ValueError(
-            f"centre must be a point of {group.dim} coordinates, found the shape {centre.shape}."
-        )
+    centre = _read_centre(_centre(model, x) if centre is None else centre, group.dim)
     if rep_in is None:
         rep_in = getattr(model, "in_fields", getattr(model, "fields", None))
     if rep_out is None:
@@ -150,8 +148,23 @@ def _read_input(model, x):
         dtype = model.inputs_dict["points"].dtype
     x = {key: np.asarray(value) for key, value in x.items()}
     for key, value in x.items():
+        if value.dtype.kind not in "biuf":
+            raise TypeError(f"{key} must hold real numbers, found the dtype {value.dtype}.")
         if value.ndim != 3:
             raise ValueError(f"{key} has shape {value.shape}; expected three axes.")
+    points, values, variance = (x[key].shape for key in KEYS)
+    if values[:2] != points[:2] or variance != values or 0 in (*points, *values):
+        raise ValueError(
+            f"points, values and variance have the shapes {points}, {values} and {variance}; "
+            "expected [B, N, d], [B, N, c] and [B, N, c] with the same B, N and c, none of them 0."
+        )
+    if "query" in x:
+        check_query(x["query"], examples=points[0], spatial_dim=points[-1])
+    elif "query" in getattr(model, "inputs_dict", ()):
+        raise ValueError(
+            "x has no query: the model gives fields at points that are asked for; put them into x "
+            f"under the key query, [{points[0]}, M, {points[-1]}]."
+        )
     x = {key: value.astype(dtype or value.dtype) for key, value in x.items()}
     # What is stored where nothing is observed does not turn, and must not count.
     x["values"] = np.where(np.isfinite(x["variance"]), x["values"], 0.0).astype(x["values"].dtype)
@@ -168,9 +181,7 @@ def _random_elements(group, n, dim, rng):
             f"{group.name} acts on space of {group.dim} dimensions, but points have {dim}: this "
             "cannot be checked; give a group that acts on the points."
         )
-    if n < 1:
-        raise ValueError(f"n must be at least 1, found {n}.")
-    found = []
+    n, found = _count("n", n), []
     for _ in range(1000 * n):
         element = group.random_element(rng)
         if not np.allclose(_plain(element), np.eye(dim)):
@@ -178,6 +189,28 @@ def _random_elements(group, n, dim, rng):
         if len(found) == n:
             return found
     raise ValueError(f"{group.name} seems to have no element but the identity.")
+
+
+def _count(name, value):
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+        raise ValueError(f"{name} must be at least 1, a whole number, found {value!r}.")
+    return int(value)
+
+
+def _read_centre(centre, dim):
+    try:
+        found = np.asarray(centre, np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"centre must be a point of {dim} coordinates, found {centre!r}."
+        ) from error
+    if found.shape != (dim,):
+        raise ValueError(
+            f"centre must be a point of {dim} coordinates, found the shape {found.shape}."
+        )
+    if not np.isfinite(found).all():
+        raise ValueError(f"centre must have finite coordinates, found {found.tolist()}.")
+    return found
 
 
 def _plain(element):

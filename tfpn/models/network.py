@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn.contract import KEYS, check_observations
+from tfpn.contract import KEYS, check_observations, check_query
 from tfpn.layers import IntegralPooling
 from tfpn.layers.base import GPPosteriorLayer, check_count
 from tfpn.layers.integral_pooling import read_box, read_disc
@@ -55,6 +55,8 @@ class PNNetwork(Predictive, keras.Model):
                     (item, self.inputs_dict[item[0]]) for item in inputs.items()
                 )
             }
+            if all(_is_concrete(inputs[key]) for key in ("points", "query") if key in inputs):
+                self._check_query(inputs)
         return super().__call__(inputs, *args, **kwargs)
 
     def fit(self, x=None, *args, **kwargs):
@@ -110,8 +112,8 @@ class PNNetwork(Predictive, keras.Model):
             spatial_dim=inputs["points"].shape[-1],
             channels=inputs["values"].shape[-1],
         )
-        if self._config["input_noise"] == "shared":
-            check_shared(data["variance"])
+        self._check_missing(data["variance"])
+        self._check_query(x)
         wide = inputs["points"].dtype == "float64"
         if cast and wide and keras.config.floatx() != "float64" and any(
             np.asarray(array).dtype == np.float64 for array in x.values()
@@ -131,6 +133,20 @@ class PNNetwork(Predictive, keras.Model):
                 f"{type(self).__name__} {self.name!r} takes a dict with the keys "
                 f"{', '.join(expected)}, found {', '.join(map(str, x)) or 'none'}."
             )
+
+    def _check_missing(self, variance):
+        """Raises ValueError where channels that go together are observed in part."""
+        if self._config["input_noise"] == "shared":
+            check_shared(variance)
+
+    def _check_query(self, x):
+        if "query" in self.inputs_dict:
+            dim = self.inputs_dict["query"].shape[-1]
+            check_query(x["query"], examples=len(x["points"]), spatial_dim=dim)
+
+    def _block_noise(self, variance):
+        """The variances [B, N, blocks] of what may differ in variance; warns where some do."""
+        return variance
 
     @property
     def pn_layers(self):
@@ -174,9 +190,10 @@ class PNNetwork(Predictive, keras.Model):
             data, spatial_dim=inputs["points"].shape[-1], channels=inputs["values"].shape[-1]
         )
         observed = np.isfinite(data["variance"])
+        self._check_missing(data["variance"])
+        noise = self._block_noise(data["variance"])
         if self._config["input_noise"] == "shared":
-            check_shared(data["variance"])
-            _warn_of_unequal(data["variance"])
+            _warn_of_unequal(noise)
         spacing = point_spacing(data["points"], data["variance"])
         dtype = inputs["points"].dtype
         resolution = np.finfo(dtype).eps * np.abs(data["points"][observed.any(-1)]).max()
@@ -209,6 +226,11 @@ def check_outputs(num_classes, num_outputs):
             f"give num_classes or num_outputs, not both: found {num_classes} and "
             f"{num_outputs}; for regression set num_classes=None."
         )
+
+
+def _is_concrete(value):
+    """Whether it holds numbers now: an array, or a tensor outside of traced functions."""
+    return isinstance(value, np.ndarray) or hasattr(value, "numpy")
 
 
 def points_dtype(policy):

@@ -36,22 +36,32 @@ class Predictive:
         Args:
             x: the observations dict of data that the model was not trained on.
             y: targets of the outputs' shape, [B, num_outputs] (or [B] for one output) or
-                [B, M, channels] for fields; NaN where nothing was measured.
+                [B, M, channels] for fields; NaN where nothing was measured. Two numbers are fitted,
+                so tens of targets are needed for a spread that is worth something; from a single
+                one it is that target's distance from the prediction.
             batch_size: examples at a time.
 
         Raises:
-            ValueError: if the model is no regression with a finite variance, if the targets' shape
-                is wrong or they are infinite, or if an output has no target.
+            TypeError: if the arguments are of another kind.
+            ValueError: if the model is no regression with a finite variance, if ``x`` is not its
+                input, if the targets' shape is wrong or they are infinite, or if an output has no
+                target or all its targets are what the model predicts, to the last digit.
         """
         if self._calibration is None:
             raise ValueError(
                 "calibrate needs a regression model with a finite variance: build it with "
                 "num_classes=None, num_outputs=... and a box or disc as its pooling."
             )
-        targets = np.asarray(y, np.float64)
+        if not isinstance(x, dict):
+            raise TypeError(f"x must be the model's input dict, found {type(x).__name__}.")
+        x = self._checked(x)
+        try:
+            targets = np.asarray(y, np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"y must be an array of numbers: {error}.") from error
         outputs = len(self._calibrated)
         # One output's targets may come without the last axis.
-        query = [len(x["query"][0])] if "query" in self.inputs_dict and len(x["query"]) else []
+        query = [x["query"].shape[1]] if "query" in self.inputs_dict else []
         expected = (len(x["points"]), *query, outputs)
         if outputs == 1 and targets.shape == expected[:-1]:
             targets = targets[..., None]
@@ -74,13 +84,21 @@ class Predictive:
         self._calibration.assign(not_calibrated(before.shape, before.dtype))
         try:
             predicted = self.predict_distribution(x, batch_size=batch_size)
+            mean, variances = predicted.mean().numpy(), predicted.variance().numpy()
+            residuals = targets - mean
+            smallest = np.sqrt(np.finfo(mean.dtype).tiny)
+            for block, entries in enumerate(chosen):
+                if np.abs(residuals[entries]).max() < smallest:
+                    raise ValueError(
+                        f"y holds what the model predicts for output {block} (counted from 0; a "
+                        "field's components count as one), so there is no spread to fit: give "
+                        "targets that were measured, of data held out from training."
+                    )
+            after = [_fit_variance(residuals[some], variances[some]) for some in chosen]
         except Exception:
             self._calibration.assign(before)
             raise
-        residuals = targets - np.asarray(predicted.mean(), np.float64)
-        variances = np.asarray(predicted.variance(), np.float64)
-        fits = [_fit_variance(residuals[entries], variances[entries]) for entries in chosen]
-        self._calibration.assign(np.stack(fits, axis=1))
+        self._calibration.assign(np.stack(after, axis=1))
 
     def _factor_and_noise(self):
         """Of each output in float64: 1 and 0 without a calibration."""
@@ -90,7 +108,9 @@ class Predictive:
 
     def _predicted(self, network, x, batch_size):
         """Keras's predict, in the inputs' dtype, which arrays would lose to Keras's floatx."""
+        x = self._checked(x)
         if isinstance(x, dict):
+            batch_size = check_count("batch_size", batch_size)
             x = {key: np.asarray(x[key], given.dtype) for key, given in self.inputs_dict.items()}
             x = tf.data.Dataset.from_tensor_slices(x).batch(batch_size)
         return network.predict(x, verbose=0)
@@ -113,7 +133,8 @@ class Predictive:
 
         Raises:
             ValueError: if the model pools over the whole space, where the variance is infinite, or
-                has no head.
+                has no head; if ``x`` is not the model's input (keys, shapes, entries), has no
+                example, or ``batch_size`` is no positive whole number.
         """
         from tfpn.distributions.multivariate_normal import multivariate_normal
 
@@ -223,7 +244,10 @@ def _fit_variance(residuals, variances):
     """Logs of factor and noise of largest likelihood for ``N(0, factor * variance + noise)``."""
     from scipy import optimize
 
-    scale = np.mean(np.square(residuals)) + np.finfo(np.float64).tiny
+    variances = np.asarray(variances, np.float64)
+    scale = np.mean(np.square(residuals))
+    if not np.any(variances):  # no factor makes anything of them: all is noise
+        return np.array([0.0, np.log(scale)])
     relative = variances / np.mean(variances)
 
     def negative_log_likelihood(logs):

@@ -1,5 +1,7 @@
 """The probabilistic numeric convolutional network that commutes with rotations of the plane."""
 
+import warnings
+
 import keras
 import numpy as np
 
@@ -231,6 +233,36 @@ class SteerablePNCNN(PNNetwork):
         """The type of the input's channels, as pairs (frequency, copies)."""
         return read_fields(self._config["in_fields"])
 
+    def _check_missing(self, variance):
+        blocks = np.asarray(block_numbers(self.in_fields))
+        observed = np.isfinite(variance)
+        for block in np.unique(blocks):
+            channels = np.flatnonzero(blocks == block)
+            parts = observed[..., channels]
+            partly = parts.any(-1) != parts.all(-1)
+            if partly.any():
+                example, point = (int(i) for i in np.argwhere(partly)[0])
+                found = ", ".join(f"{v:g}" for v in variance[example, point, channels])
+                raise ValueError(
+                    f"variance: example {example}, point {point} has [{found}] in the channels "
+                    f"{channels.tolist()}, the components of one field, which a rotation turns "
+                    "into each other: all of them are observed there or none. Give each the same "
+                    "finite variance, or each the variance inf."
+                )
+        super()._check_missing(variance)
+
+    def _block_noise(self, variance):
+        blocks = np.asarray(block_numbers(self.in_fields))
+        parts = [variance[..., blocks == block] for block in np.unique(blocks)]
+        known = [part[np.isfinite(part).all(-1)] for part in parts]
+        if any(np.any(part.min(-1) < 0.9 * part.max(-1)) for part in known):
+            warnings.warn(
+                "the components of some fields differ in variance, of which their mean counts, as "
+                "a rotation turns them into each other: give all components of a field the same.",
+                stacklevel=3,
+            )
+        return np.stack([part.mean(-1) for part in parts], axis=-1)
+
     @property
     def output_fields(self):
         """The type of the output's channels; None for numbers that no rotation changes."""
@@ -261,7 +293,8 @@ class SteerablePNCNN(PNNetwork):
 
         Raises:
             ValueError: if the variance is infinite (pooling="space") or not there
-                (uncertainty="none"), or if the model has no head.
+                (uncertainty="none"), if the model has no head, or as in
+                `PNCNN.predict_distribution` for ``x`` and ``batch_size``.
         """
         if self._config["out_fields"] is None:
             return super().predict_distribution(x, batch_size)
