@@ -128,6 +128,28 @@ def test_eager_graph_and_xla_agree(name, dtype="float64", tolerance=1e-11):
     assert_same(compiled(x), eager, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [1e3, 1e6, 1e9, 1e12, 1e15])
+@pytest.mark.parametrize("names", [("factors",), ("symmetric",), None])
+def test_generators_of_any_size_neither_amplify_nor_fail(size, dtype, names):
+    """Transport, diffusion or all of a generator enlarged, as by training at too high a rate."""
+    layer, x = make("conv", dtype), make_input(FIELDS, dtype)
+    before = {key: np.asarray(value) for key, value in layer(x).items()}
+    for name, weight in layer.generator_weights.items():
+        if names is None or name in names:
+            weight.assign(weight * size)
+    after = {key: np.asarray(value) for key, value in layer(x).items()}
+    for key in ("values", "variance"):
+        seen = np.isfinite(before[key])
+        assert np.all(np.isfinite(after[key][seen]))
+    # Posterior fields come to no more than some prior standard deviations of 1; W sums them up.
+    bound = sum(float(np.sum(np.abs(weight))) for weight in layer.kernels.values())
+    assert np.max(np.abs(after["values"])) < 3.0 * bound
+    assert np.max(after["variance"][seen]) < bound**2
+    slopes = gradients(layer, x)
+    assert all(np.all(np.isfinite(slope)) for slope in slopes)
+
+
 @every_case
 @pytest.mark.parametrize("dtype", ["float64", "float32", "mixed_float16"])
 def test_output_spec_tells_shapes_and_dtypes(name, dtype):

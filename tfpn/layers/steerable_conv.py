@@ -41,8 +41,10 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
     The variance that is returned is the mean over a block's components (a block is one copy of one
     frequency): that is what a rotation leaves as it is. Flows are resolved to 1e-6 (float32) or
     1e-12 (float64) as far as they reach within some 12 or 18 length scales, and less sharply beyond
-    (`tfpn.math.steerable_kernel`); they commute with rotations all the same. With generators that
-    do not couple the channels this is `PNConv` without drift.
+    (`tfpn.math.steerable_kernel`); they commute with rotations all the same. Training may lead
+    beyond: after 120 steps at a rate of 0.01 outputs in float32 differed from those in float64 by
+    0.04 and, in another network, 0.7. With generators that do not couple the channels this is
+    `PNConv` without drift.
 
     Args:
         fields: type of the output, such as ``{0: 16, 1: 16, 2: 16}`` (frequency: copies), a number
