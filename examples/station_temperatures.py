@@ -10,9 +10,10 @@ sees a network predicts, at places where it sees none,
   those that the network does not see.
 
 Both are predicted in units of the calendar month's spread, as winters vary more than summers, and
-measured in degrees Celsius. 30 % of the stations are hidden from network and baselines at all
-times, and years are split too: trained on 1940 to 1979, calibrated on 1980 to 1985, tested on 1986
-to 1997. Turning the map turns the answer: scalars stay what they are and vectors turn along.
+measured in degrees Celsius. 30 % of the stations are never shown to network or baselines, and
+years are split too: trained on 1940 to 1979, without the hidden stations; calibrated on what these
+measured from 1980 to 1985; tested on what they measured from 1986 to 1997. Turning the map turns
+the answer: scalars stay what they are and vectors turn along.
 
     python examples/station_temperatures.py --data-dir DIR
 

@@ -5,7 +5,14 @@ from tfpn.math.steerable.fields import count_channels, read_fields
 
 
 class FieldsMixin:
-    """Checks of field types, for a layer with ``name``."""
+    """Checks of field types, for a layer with ``name``; lets a SavedModel hold its kernels."""
+
+    def _trackable_children(self, save_type="checkpoint", **kwargs):
+        # TensorFlow refuses dicts with keys that are no strings, such as kernels by frequency.
+        children = dict(super()._trackable_children(save_type, **kwargs))
+        if children.pop("kernels", None) is not None:
+            children.update({f"kernel_{m}": kernel for m, kernel in self.kernels.items()})
+        return children
 
     def _input_fields(self, fields, channels):
         """The input's type: the given one, or scalars; raises if the channels do not fit."""

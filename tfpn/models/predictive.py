@@ -54,14 +54,15 @@ class Predictive:
             )
         if not isinstance(x, dict):
             raise TypeError(f"x must be the model's input dict, found {type(x).__name__}.")
-        x = self._checked(x)
+        self._check_keys(x)
+        self._check_query(x)
         try:
             targets = np.asarray(y, np.float64)
         except (TypeError, ValueError) as error:
             raise TypeError(f"y must be an array of numbers: {error}.") from error
         outputs = len(self._calibrated)
         # One output's targets may come without the last axis.
-        query = [x["query"].shape[1]] if "query" in self.inputs_dict else []
+        query = [np.shape(x["query"])[1]] if "query" in self.inputs_dict else []
         expected = (len(x["points"]), *query, outputs)
         if outputs == 1 and targets.shape == expected[:-1]:
             targets = targets[..., None]

@@ -49,7 +49,13 @@ class SteerablePNCNN(PNNetwork):
     What is left of the error is rounding: relative to the largest output some 1e-14 in float64, and
     2e-6 to 1e-5 in float32, most of it from kernels between close points that nearly cancel. It
     grows where training makes length scales long or noise small; ``dtype="float64"`` is for those
-    who need more digits.
+    who need more digits. Keras casts the arrays that `fit` and `evaluate` take to its own float
+    type: give them a `tf.data.Dataset` of float64, or call ``keras.config.set_floatx("float64")``
+    before. `predict`, `predict_distribution` and `tfpn.check_equivariance` keep all digits.
+
+    `feature_maps` gives each block's fields with their variances at any points. There is no
+    `feature_process` as `PNCNN` has it, joint over points: the covariance of a field at two points
+    is a matrix that turns with the line between them, and not a number for each channel.
 
     Args:
         num_classes: number of logits; None for regression, fields or no head.
@@ -77,7 +83,9 @@ class SteerablePNCNN(PNNetwork):
             marginal_likelihood_trains, dtype: as in `PNCNN`.
         pooling: "space", or a disc ``{"centre": (x, y), "radius": r}``, which makes the outputs
             Gaussian; or a box ``(low, high)``, see above. Not for ``out_fields``.
-        seed: of the flows' random initial parameters; None draws one.
+        seed: of the flows' random initial parameters alone; None draws one from Python's `random`.
+            All other weights start from Keras's generator: ``keras.utils.set_random_seed(0)``
+            before the model is built, with whatever ``seed``, makes the same model each time.
 
     Input:
         The observations dict: points [B, N, 2], values and variance [B, N, channels of
