@@ -20,6 +20,21 @@ the answer: scalars stay what they are and vectors turn along.
 DIR holds co_monthly_met.npz: lonlat [S, 2] in degrees, years [Y], tmax and tmin [Y, 12, S] in
 degrees Celsius with NaN for missing (`COmonthlyMet` of the R package fields). Takes some minutes.
 Prints a table with baselines, and draws a month's map, upright and turned.
+
+SPACING and --blocks were chosen on 1980 to 1985 (--epochs 3 --views 1, one seed, calibrated on the
+same months). RMSE of the anomaly in degrees and of the slope in degrees / 100 km, and the sum of
+their mean negative log likelihoods, which decided:
+
+    SPACING 0.5, 1 block                    0.983   0.681   2.303
+    SPACING 1.0, 1 block                    0.970   0.697   2.264
+    SPACING 2.0, 1 block                    0.986   0.701   2.298
+    SPACING 1.0, 2 blocks                   0.977   0.684   2.277
+    climatology                             2.024   0.756
+    nearest station; plane of the seen      1.103   0.681
+    kriging                                 0.934   0.648
+
+Kriging, which fits its covariance to such fields and nothing else, is better than the network in
+both, and a plane through the stations that are seen gives a slope that is no worse.
 """
 
 import argparse
@@ -388,7 +403,7 @@ def parse(arguments=None):
     parser.add_argument("--data-dir", type=Path, required=True, help="folder of co_monthly_met.npz")
     parser.add_argument("--output", type=Path, default="runs/station_temperatures")
     parser.add_argument("--copies", type=int, default=8)
-    parser.add_argument("--blocks", type=int, default=2)
+    parser.add_argument("--blocks", type=int, default=1)
     parser.add_argument("--views", type=int, default=2, help="random splits of each training month")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--rate", type=float, default=5e-3, help="learning rate at the start")
