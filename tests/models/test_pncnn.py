@@ -85,6 +85,29 @@ class TestFit:
         for found, expected in zip(compiled_weights, weights, strict=True):
             np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-4)
 
+    def test_elementwise_work_compiled_or_not(self, monkeypatch):
+        """16 points times 64 channels are enough for a graph to compile it, not for eager steps."""
+        x, y = make_batch(points=16), np.arange(5) % 3
+        active, runs = [], []
+        original = tfpn.layers.base.fusion
+        monkeypatch.setattr(
+            tfpn.layers.base, "fusion", lambda wanted: active.append(wanted) or original(wanted)
+        )
+        for eager in (False, True):
+            keras.utils.set_random_seed(0)
+            model = small(channels=64, num_blocks=2)
+            model.compile(keras.optimizers.SGD(0.05), LOSS, jit_compile=False, run_eagerly=eager)
+            losses = [float(model.train_on_batch(x, y)[0]) for _ in range(2)]
+            runs.append((losses, model.get_weights()))
+        (compiled, compiled_weights), (plain, weights) = runs
+        np.testing.assert_allclose(compiled, plain, rtol=1e-4)
+        for found, expected in zip(compiled_weights, weights, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-4)
+        assert any(active)
+        active.clear()
+        small(channels=60, num_blocks=1)(x, training=True)
+        assert active and not any(active)
+
     def test_deterministic_with_a_seed(self):
         x, y = make_batch(), np.arange(5) % 3
         weights = []

@@ -37,3 +37,13 @@ def test_augmentation_depends_on_seed_and_epoch_only():
     np.testing.assert_array_equal(points(0, [5]), x["points"])
     for other in (x["points"], points(0, [6], shift=0.1), points(1, [5], shift=0.1)):
         assert (np.abs(moved - other) > 0).all()
+
+
+def test_inputs_beside_the_observations_are_not_augmented():
+    rng = np.random.default_rng(0)
+    x = observations(rng.uniform(size=(20, 5, 1)), rng.normal(size=(20, 5)))
+    statics = {"statics": rng.normal(size=(20, 2)), "statics_variance": np.zeros((20, 2))}
+    batches = ShuffledBatches({**x, **statics}, np.arange(20), 20, seed=0, shift=0.1)
+    batch, y = batches[0]
+    assert (batch["points"] != x["points"][y]).all()
+    np.testing.assert_array_equal(batch["statics"], statics["statics"][y])

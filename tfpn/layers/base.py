@@ -24,6 +24,10 @@ if keras.backend.backend() != "tensorflow":
 # go together. See `tfpn.math.low_rank` and `tfpn.math.joint`.
 COHERENT = ("factors", "covariance")
 
+# Entries of an example's feature map (points times channels) from which training steps compile
+# their elementwise work; compiling takes about a second for each block.
+_FUSED_ENTRIES = 1024
+
 
 class GPLayer(keras.layers.Layer):
     """A layer from observations to observations.
@@ -99,12 +103,14 @@ class GPLayer(keras.layers.Layer):
         with tf.control_dependencies([] if check is None else [check]):
             return points, values, tf.identity(variance)
 
-    def _fusion(self, training, *points):
-        """Context that compiles elementwise work in training steps for a known number of points.
+    def _fusion(self, training, channels, *points):
+        """Context that compiles elementwise work in training steps on large feature maps.
 
-        Where it varies from batch to batch, each number would be compiled anew.
+        Not for small ones, where compiling takes longer than it saves, nor where the number of
+        points varies from batch to batch, as each would be compiled anew.
         """
-        return fusion(training and all(p.shape[1] is not None for p in points))
+        known = all(p.shape[1] is not None for p in points)
+        return fusion(training and known and points[-1].shape[1] * channels >= _FUSED_ENTRIES)
 
     def _check_shapes(self, shapes):
         """Raises unless ``shapes`` is a dict of the contract's three shapes; returns d and c."""

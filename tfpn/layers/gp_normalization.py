@@ -58,13 +58,13 @@ class GPNormalization(GPLayer):
     def call(self, observations, training=False):
         points, values, variance = self._unpack(observations)
         factors, covariance = self._coherent(observations)
-        with self._fusion(training, points):
+        with self._fusion(training, values.shape[-1], points):
             values, variance, missing, infinite = observed_entries(values, variance)
         gamma, beta = self._cast(self.gamma), self._cast(self.beta)
         if training:
             weight = 1.0 - missing
             count = channel_sum(weight)
-            with self._fusion(training, points):
+            with self._fusion(training, values.shape[-1], points):
                 values, variance, scale, mean, spread = normalize(
                     values, variance, weight, gamma, beta, self.epsilon
                 )

@@ -270,7 +270,7 @@ class PNConv(GPConvolution):
         missing = missing_mask(infinite)
         given = points, values, variance
         parameters = self._parameters()
-        with self._fusion(training, points, query):
+        with self._fusion(training, max(values.shape[-1], self.filters), points, query):
             if self.uncertainty == "none":
                 mean, nll = convolve_mean(*given, query, **parameters)
                 new_variance = tf.zeros_like(mean)

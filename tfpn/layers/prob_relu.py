@@ -35,7 +35,7 @@ class ProbReLU(GPLayer):
     def call(self, observations, training=False):
         points, values, variance = self._unpack(observations)
         factors, covariance = self._coherent(observations)
-        with self._fusion(training, points):
+        with self._fusion(training, values.shape[-1], points):
             values, variance, missing, infinite = observed_entries(values, variance)
             mean, new_variance = rectified_moments(values, variance)  # both 0 where missing
         if factors is not None:

@@ -280,7 +280,7 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         if self.noise == "channel" and self.log_observation_noise is not None:
             prior["observation_noise"] = tf.gather(prior["observation_noise"], self._blocks)
         zeroth_order, first_order, second_order = self.generators()
-        with self._fusion(training, points, query):
+        with self._fusion(training, values.shape[-1], points, query):
             mean, new_variance, nll = steerable_convolve(
                 points,
                 values,

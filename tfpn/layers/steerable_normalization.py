@@ -61,7 +61,7 @@ class SteerableNormalization(FieldsMixin, GPLayer):
 
     def call(self, observations, training=False):
         points, values, variance = self._unpack(observations)
-        with self._fusion(training, points):
+        with self._fusion(training, values.shape[-1], points):
             values, variance, missing, infinite = observed_entries(values, variance)
         weight = 1.0 - missing
         if training:

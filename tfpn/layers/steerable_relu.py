@@ -75,7 +75,7 @@ class GatedReLU(FieldsMixin, GPLayer):
 
     def call(self, observations, training=False):
         points, values, variance = self._unpack(observations)
-        with self._fusion(training, points):
+        with self._fusion(training, values.shape[-1], points):
             values, variance, _, infinite = observed_entries(values, variance)
         values, variance, infinite = (
             split_fields(t, self.fields) for t in (values, variance, infinite)

@@ -44,8 +44,12 @@ def rbf_kernel(x1, x2, *, signal_std, length_scale):
     # the points alone, so that the graph optimiser computes them once for a whole network.
     squared = tf.add_n(
         [
-            tf.math.squared_difference(x1[..., :, None, axis], x2[..., None, :, axis])
-            for axis in range(x1.shape[-1])
+            tf.math.squared_difference(along1, along2)
+            for along1, along2 in zip(
+                tf.unstack(tf.expand_dims(x1, -2), axis=-1),
+                tf.unstack(tf.expand_dims(x2, -3), axis=-1),
+                strict=True,
+            )
         ]
     )
     return tf.exp(squared * (-0.5 / tf.square(length_scale)) + 2.0 * tf.math.log(signal_std))

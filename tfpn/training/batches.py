@@ -6,6 +6,7 @@ import keras
 import numpy as np
 
 from tfpn import augmentation
+from tfpn.contract import KEYS
 
 # Batches among which examples are sorted by length: enough for batches of like length, few enough
 # that an example is hardly ever with the same others twice.
@@ -45,7 +46,8 @@ class ShuffledBatches(keras.utils.PyDataset):
         order = rng.permutation(len(self.y))
         self._x = self.x
         if any(self.ranges.values()):
-            self._x = augmentation.jitter(self.x, rng, **self.ranges)
+            observations = {key: self.x[key] for key in KEYS}
+            self._x = {**self.x, **augmentation.jitter(observations, rng, **self.ranges)}
         self._batches = [
             order[start : start + self.batch_size]
             for start in range(0, len(order), self.batch_size)
