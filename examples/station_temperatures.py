@@ -33,8 +33,19 @@ their mean negative log likelihoods, which decided:
     nearest station; plane of the seen      1.103   0.681
     kriging                                 0.934   0.648
 
-Kriging, which fits its covariance to such fields and nothing else, is better than the network in
-both, and a plane through the stations that are seen gives a slope that is no worse.
+What the program printed afterwards, for the months of 1986 to 1997 (kriging's covariance fitted to
+40 of the training months, everything calibrated on 1980 to 1985):
+
+                                             anomaly, deg C       slope, deg C / 100 km
+                                            RMSE     NLL    95 %     RMSE     NLL    95 %
+    climatology                            1.868   1.980  96.7 %    0.794   1.132  93.2 %
+    nearest station; plane of the seen     1.216   1.604  92.0 %    0.752   1.092  92.1 %
+    kriging                                0.944   1.329  93.7 %    0.697   0.899  92.3 %
+    SteerablePNCNN                         0.962   1.345  93.6 %    0.723   1.070  89.9 %
+
+Kriging, a model of such fields with four parameters, is better than the network in all of it. With
+the map turned by eight random angles the network's answers turned along, but for 3.5e-6 of the
+largest one (float32).
 """
 
 import argparse
