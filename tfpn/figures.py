@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from tfpn import evaluation
+from tfpn.contract import KEYS
 
 _PANEL = 1.9  # inches a panel
 _QUERY_BATCH = 2048  # query points evaluated at once, to bound the memory
@@ -237,7 +238,8 @@ def _example(x, row):
     seen = np.isfinite(x["variance"][row]).any(-1)
     if not seen.any():
         raise ValueError(f"x: example {row} has no observed point; there is nothing to draw")
-    return {key: array[row : row + 1, seen] for key, array in x.items()}
+    example = {key: array[row : row + 1] for key, array in x.items()}
+    return {**example, **{key: example[key][:, seen] for key in KEYS}}
 
 
 def _grid_axes(x, resolution):

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import tfpn
 from tfpn.models import PNTimeSeriesClassifier
+from tfpn.models.time_series_inputs import KnownSeries
 from tfpn.training import ShuffledBatches
 
 KEYS = ("points", "values", "variance")
@@ -26,6 +27,7 @@ every_option = pytest.mark.parametrize(
         {"missingness": "intensity"},
         {"missingness": "intensity", "query": 7},
         {"missingness": "counts", "num_statics": 2, "query": 7},
+        {"missingness": "counts", "num_statics": 2, "context": "both", "clock": True, "windows": 2},
         {"uncertainty": "none", "input_prior": "shared"},
     ],
     ids=lambda options: "-".join(map(str, options.values())) or "default",
@@ -129,9 +131,13 @@ def test_the_order_of_channels_moves_with_the_weights(options):
             axis = 1 if name == "kernel" else 0
             weight.assign(np.take(weight, order, axis=axis))
     if options.get("missingness") == "counts":
-        kernel = np.array(other.get_layer("head").kernel)
-        kernel[4 : 4 + CHANNELS] = kernel[4 : 4 + CHANNELS][order]
-        other.get_layer("head").kernel.assign(kernel)
+        rows = {"head": 4 * options.get("windows", 1)}  # where the counts begin
+        if options.get("context") == "both":
+            rows["known"] = 0
+        for layer, row in rows.items():
+            kernel = other.get_layer(layer).kernel.numpy()
+            kernel[row : row + CHANNELS] = kernel[row : row + CHANNELS][order]
+            other.get_layer(layer).kernel.assign(kernel)
     moved = {**x, **{key: x[key][..., order] for key in ("values", "variance")}}
     np.testing.assert_allclose(outputs(other, moved), outputs(model, x), **EXACT)
 
@@ -281,6 +287,51 @@ def test_saving_keeps_everything(options, tmp_path):
 def test_configuration_holds_every_argument():
     names = set(inspect.signature(PNTimeSeriesClassifier.__init__).parameters) - {"self"}
     assert names == set(small().get_config())
+
+
+def test_known_series_are_the_limit_of_a_convolution():
+    """Constants and the time, read exactly, through a GP so smooth that it continues them."""
+    rng = np.random.default_rng(0)
+    points = np.linspace(0.0, 4.0, 9)[None, :, None]
+    values = np.concatenate([np.ones_like(points), points / 2.0 - 1.0], axis=-1)
+    weights, drift = rng.normal(size=(3, 2, 4)), rng.uniform(-0.3, 0.3, size=(3, 1))
+    mean, variance, _ = slow_gp.convolve(
+        points, values, np.zeros_like(values), points, weights=weights, drift=drift,
+        diffusion=np.full((3, 1, 1), 0.05), signal_std=100.0, length_scale=40.0, noise="shared",
+    )  # fmt: skip
+    layer = KnownSeries((0.0, 4.0), dtype="float64")
+    zeros = np.zeros((1, 9, 4))
+    features = {"points": points, "values": zeros, "variance": zeros}
+    constants = np.ones((1, 1))
+    layer(features, constants)
+    layer.kernel.assign(weights.sum(0))
+    bias = (weights[:, 1] * drift / 2.0).sum(0)  # the time's shift by the drifts
+    found = layer(features, constants)
+    # Where the series bend away from the GP's prior mean: (4 / 40)^2.
+    np.testing.assert_allclose(found["values"] + bias, mean, atol=0.02)
+    assert np.max(variance) < 0.02
+
+
+def test_windows_add_up_to_the_stay():
+    model = small(perturbed=False, windows=4, query=7)
+    x = inputs(model)
+    features = layer_output(model, x, "norm_2")
+    layer = tfpn.layers.IntegralPooling(
+        box=(0.0, 4.0), spacing=0.5, observation_noise=0.1, dtype="float64"
+    )
+    whole = layer(features)["values"]
+    parts = layer_output(model, x, "joined")["values"].reshape(len(whole), 4, -1)
+    np.testing.assert_allclose(parts.sum(1), whole, **EXACT)  # each in units of its window, 1
+
+
+def test_windows_and_clock_need_a_stay():
+    for options in ({"windows": 2}, {"clock": True}):
+        with pytest.raises(ValueError, match="needs the box of the stay"):
+            PNTimeSeriesClassifier(pooling="space", **options)
+    with pytest.raises(ValueError, match="windows=2 takes the windows' errors as independent"):
+        PNTimeSeriesClassifier(windows=2, uncertainty="joint", input_noise="shared")
+    with pytest.raises(ValueError, match="context must be one of"):
+        PNTimeSeriesClassifier(context="everywhere")
 
 
 def test_regression_calibrates():

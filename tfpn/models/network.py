@@ -274,7 +274,7 @@ def _domain_unit(pooling, dim):
     return np.prod(sides) ** (1.0 / dim)
 
 
-def pool_and_head(features, pooling, units, *, dtype, beside=None, **arguments):
+def pool_and_head(features, pooling, units, *, dtype, **arguments):
     """Integral pooling of the last block's features, and a linear head on the means.
 
     Args:
@@ -282,27 +282,32 @@ def pool_and_head(features, pooling, units, *, dtype, beside=None, **arguments):
         pooling: from `read_pooling`.
         units: number of outputs, or None for no head.
         dtype: name of the layers' policy.
-        beside: None, or a function that puts further inputs of the head into the pooled dict.
         arguments: of `IntegralPooling`.
 
     Returns:
         The pooled dict, and the model's output.
     """
+    pooled = integrate_features(features, pooling, dtype=dtype, name="pooling", **arguments)
+    return pooled, pooled if units is None else linear_head(pooled, units, dtype)
+
+
+def integrate_features(features, pooling, **arguments):
+    """The pooled dict; ``pooling`` from `read_pooling`, the arguments those of the layer."""
     domain = {}
     if pooling != "space":
         domain = {"disc": pooling} if isinstance(pooling, dict) else {"box": pooling}
-    pooled = IntegralPooling(**domain, dtype=dtype, name="pooling", **arguments)(features)
-    if beside is not None:
-        pooled = beside(pooled)
-    if units is None:
-        return pooled, pooled
+    return IntegralPooling(**domain, **arguments)(features)
+
+
+def linear_head(pooled, units, dtype):
+    """A linear map "head" of the pooled means."""
     head = keras.layers.Dense(
         # In full precision under a mixed policy: these are the logits.
         check_count("num_classes or num_outputs", units),
         dtype=points_dtype(keras.dtype_policies.get(dtype)),
         name="head",
     )
-    return pooled, head(pooled["values"])
+    return head(pooled["values"])
 
 
 def check_shared(variance):

@@ -16,15 +16,26 @@ from tfpn.models.network import (
     PNNetwork,
     _first_examples,
     check_outputs,
+    integrate_features,
+    linear_head,
     network_inputs,
     points_dtype,
-    pool_and_head,
     read_pooling,
 )
 from tfpn.models.pncnn import PNCNN
-from tfpn.models.time_series_inputs import Beside, DistinctPoints, FeatureSum, QueryGrid, Readings
+from tfpn.models.time_series_inputs import (
+    Beside,
+    Context,
+    DistinctPoints,
+    FeatureSum,
+    Joined,
+    KnownSeries,
+    QueryGrid,
+    Readings,
+)
 
 MISSINGNESS = ("none", "counts", "intensity")
+CONTEXT = ("head", "features", "both")
 
 # Examples from which `adapt` starts the convolution of the readings.
 _ADAPT_EXAMPLES = 256
@@ -49,16 +60,24 @@ class PNTimeSeriesClassifier(PNNetwork):
         num_blocks: number of blocks.
         num_basis: basis operators in each convolution.
         in_channels: channels of the series.
-        num_statics: numbers that are known of a record beside its series, 0 for none. They go to
-            the head, and the input has the keys "statics" and "statics_variance" besides.
+        num_statics: numbers that are known of a record beside its series, 0 for none. The input
+            then has the keys "statics" and "statics_variance" besides.
         query: times at which the blocks are evaluated: "union", all times at which the record has
             a reading, or a number of points in the middles of equal parts of ``pooling``, which
             costs the same for every record.
         missingness: what the network is told of when and how often was measured, which in
-            medicine says much: "none"; "counts", log(1 + number of readings) of each channel to
-            the head; or "intensity", the indicators of readings as further series, known at all
+            medicine says much: "none"; "counts", log(1 + number of readings) of each channel; or
+            "intensity", the indicators of readings as further series, known at all
             times of the record, by a convolution "conv_readings" whose features are added to the
             first one's.
+        context: where statics and counts go: to the "head"; to the "features" of the first
+            convolution, as constant series known exactly at all times, which a flow leaves as they
+            are; or to "both".
+        clock: adds the time itself as a further series known exactly, so that features can depend
+            on when something happens.
+        windows: number of equal parts of the stay over each of which the features are integrated
+            for the head. With more than one the head sees what came first and what last; the
+            parts' errors are then taken as independent.
         input_noise: "channel", or "shared" (one factorisation) if all channels are read together.
         input_prior: "channel" gives every channel a signal standard deviation and a length scale,
             "shared" all of them one of each.
@@ -112,6 +131,9 @@ class PNTimeSeriesClassifier(PNNetwork):
         num_statics=0,
         query="union",
         missingness="none",
+        context="head",
+        clock=False,
+        windows=1,
         input_noise="channel",
         input_prior="channel",
         variance_estimator="exact",
@@ -137,6 +159,7 @@ class PNTimeSeriesClassifier(PNNetwork):
         check_choice("uncertainty", uncertainty, UNCERTAINTY)
         check_choice("input_noise", input_noise, NOISE)
         check_choice("missingness", missingness, MISSINGNESS)
+        check_choice("context", context, CONTEXT)
         check_choice("input_prior", input_prior, NOISE)
         check_count("num_blocks", num_blocks)
         check_count("channels", channels)
@@ -146,6 +169,17 @@ class PNTimeSeriesClassifier(PNNetwork):
             check_positive("feature_noise", feature_noise)
         pooling = read_pooling(pooling)
         query = _read_query(query, pooling)
+        windows = check_count("windows", windows)
+        if pooling == "space" and (windows > 1 or clock):
+            raise ValueError(
+                f"windows={windows} or clock={clock} needs the box of the stay: give it as "
+                "pooling=(start, end)."
+            )
+        if windows > 1 and uncertainty == "joint":
+            raise ValueError(
+                f"windows={windows} takes the windows' errors as independent, which "
+                "uncertainty='joint' is not: give windows=1 or uncertainty='low_rank'."
+            )
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # also where it came from the global policy, for reloading
         config = {k: v for k, v in locals().items() if k not in ("self", "__class__", "policy")}
@@ -195,6 +229,13 @@ class PNTimeSeriesClassifier(PNNetwork):
             x = FeatureSum(dtype=dtype, name="sum")(x, others)
         if times is None:
             x = DistinctPoints(dtype=dtype, name="distinct")(x, given)
+        known = None
+        if num_statics or missingness == "counts":
+            known = Context(missingness == "counts", dtype=dtype, name="context")(given, statics)
+        constant = None if context == "head" else known
+        if constant is not None or clock:
+            layer = KnownSeries(pooling if clock else None, dtype=dtype, name="known")
+            x = layer(x, constant)
         for block in range(1, num_blocks + 1):
             if block > 1:
                 convolution_inputs[f"conv_{block}"] = x
@@ -203,25 +244,20 @@ class PNTimeSeriesClassifier(PNNetwork):
             x = ChannelMix(channels, dtype=dtype, name=f"mix_{block}")(x)
             if normalization:
                 x = GPNormalization(dtype=dtype, name=f"norm_{block}")(x)
-        beside = None
-        if statics is not None or missingness == "counts":
-            layer = Beside(missingness == "counts", dtype=dtype, name="beside")
-
-            def beside(pooled):
-                return layer(pooled, given, statics)
-
-        units = num_classes if num_outputs is None else num_outputs
-        pooled, outputs = pool_and_head(
+        pooled = _pooled(
             x,
             pooling,
-            units,
+            windows,
             dtype=dtype,
-            beside=beside,
             spacing=spacing,
             observation_noise=feature_noise,
-            marginal_likelihood_weight=marginal_likelihood_weight,
+            marginal_likelihood_weight=marginal_likelihood_weight / windows,
             marginal_likelihood_trains=marginal_likelihood_trains,
         )
+        if known is not None and context != "features":
+            pooled = Beside(dtype=dtype, name="beside")(pooled, known)
+        units = num_classes if num_outputs is None else num_outputs
+        outputs = linear_head(pooled, units, dtype)
         super().__init__(
             inputs,
             outputs,
@@ -231,6 +267,7 @@ class PNTimeSeriesClassifier(PNNetwork):
             trainable=trainable,
         )
         self._convolution_inputs = convolution_inputs
+        self._constant = constant
 
     # The same words, of "conv_readings" too.
     feature_process = PNCNN.feature_process
@@ -336,12 +373,16 @@ class PNTimeSeriesClassifier(PNNetwork):
         return multivariate_normal(tf.linalg.matrix_transpose(mean), covariance, variance)
 
     def feature_maps(self, x, query):
-        """As `PNCNN.feature_maps`; statics in ``x`` are not read."""
+        """As `PNCNN.feature_maps`, of the input dict with its statics."""
         query = tf.convert_to_tensor(query, self.inputs_dict["points"].dtype)
         if query.shape[0] == 1:
             query = tf.repeat(query, len(x["points"]), axis=0)
-        given = {key: self.inputs_dict[key] for key in KEYS}
-        before = keras.Model(given, self._convolution_inputs)({key: x[key] for key in KEYS})
+        wanted = dict(self._convolution_inputs)
+        if self._constant is not None:
+            wanted["known"] = self._constant
+        self._check_keys(x)
+        given = {key: tf.convert_to_tensor(x[key]) for key in self.inputs_dict}
+        before = keras.Model(self.inputs_dict, wanted)(given)
         maps = []
         for block in range(1, self._config["num_blocks"] + 1):
             name = f"conv_{block}"
@@ -349,11 +390,32 @@ class PNTimeSeriesClassifier(PNNetwork):
             if block == 1 and "conv_readings" in before:
                 others = self.get_layer("conv_readings")(before["conv_readings"], query)
                 output = self.get_layer("sum")(output, others)
+            if block == 1 and "known" in [layer.name for layer in self.layers]:
+                output = self.get_layer("known")(output, before.get("known"))
             names = ["relu", "mix"] + ["norm"] * self._config["normalization"]
             for part in names:
                 output = self.get_layer(f"{part}_{block}")(output)
             maps.append({key: output[key] for key in KEYS})
         return maps
+
+
+def _pooled(features, pooling, windows, **arguments):
+    """The features' integrals over equal parts of the stay, as one dict."""
+    if windows == 1:
+        return integrate_features(features, pooling, name="pooling", **arguments)
+    low, high = pooling
+    unit = (high - low) / windows
+    parts = [
+        integrate_features(
+            features,
+            [low + unit * part, low + unit * (part + 1)],
+            unit=unit,
+            name=f"pooling_{part + 1}",
+            **arguments,
+        )
+        for part in range(windows)
+    ]
+    return Joined(dtype=arguments["dtype"], name="joined")(parts)
 
 
 def _read_query(query, pooling):

@@ -1,4 +1,4 @@
-"""What `PNTimeSeriesClassifier` makes of its inputs beside convolutions: layers without weights."""
+"""What `PNTimeSeriesClassifier` makes of its inputs beside convolutions."""
 
 import keras
 import tensorflow as tf
@@ -69,44 +69,108 @@ class DistinctPoints(GPLayer):
         return self._spec(features["points"], *features["values"].shape)
 
 
-class Beside(GPLayer):
-    """Pooled features with further inputs of the head beside them, as values without variance.
+class Context(GPLayer):
+    """What is known of an example beside its features: numbers of observations, statics, [B, S].
 
     Args:
         counts: takes ``log(1 + n)`` of each channel's number n of observations.
 
     Input:
-        The pooled dict, the observations, and a dict of statics and statics_variance [B, S] or
-        None. A static becomes two inputs: its value, 0 where unknown, and 1 if it is known.
+        The observations, and a dict of statics and statics_variance [B, S] or None. A static
+        becomes two numbers: its value, 0 where unknown, and 1 if it is known.
     """
 
     def __init__(self, counts, **kwargs):
         super().__init__(**kwargs)
         self.counts = counts
 
-    def call(self, pooled, observations, statics=None):
-        values, variance = pooled["values"], pooled["variance"]
-        beside = []
+    def call(self, observations, statics=None):
+        context = []
         if self.counts:
-            beside.append(tf.math.log1p(reading_counts(self._cast(observations["variance"]))))
+            context.append(tf.math.log1p(reading_counts(self._cast(observations["variance"]))))
         if statics is not None:
             missing = missing_mask(penalty(self._cast(statics["statics_variance"])))
-            beside += [observed_only(self._cast(statics["statics"]), missing), 1.0 - missing]
-        self._check_finite(*beside)
-        beside = tf.concat(beside, axis=-1)
+            context += [observed_only(self._cast(statics["statics"]), missing), 1.0 - missing]
+        self._check_finite(*context)
+        return tf.concat(context, axis=-1)
+
+    def compute_output_spec(self, observations, statics=None):
+        batch, _, size = observations["values"].shape
+        size = size if self.counts else 0
+        size += 0 if statics is None else 2 * statics["statics"].shape[-1]
+        return keras.KerasTensor((batch, size), dtype=self.algebra_dtype)
+
+
+class Beside(GPLayer):
+    """Pooled features with further numbers [B, S] beside them, as values without variance."""
+
+    def call(self, pooled, context):
         return {
-            "values": tf.concat([values, beside], axis=-1),
-            "variance": tf.concat([variance, tf.zeros_like(beside)], axis=-1),
+            "values": tf.concat([pooled["values"], context], axis=-1),
+            "variance": tf.concat([pooled["variance"], tf.zeros_like(context)], axis=-1),
         }
 
-    def compute_output_spec(self, pooled, observations, statics=None):
+    def compute_output_spec(self, pooled, context):
         batch, size = pooled["values"].shape
-        size += observations["values"].shape[-1] if self.counts else 0
-        size += 0 if statics is None else 2 * statics["statics"].shape[-1]
+        shape = batch, size + context.shape[-1]
         return {
-            key: keras.KerasTensor((batch, size), dtype=self.algebra_dtype)
+            key: keras.KerasTensor(shape, dtype=self.algebra_dtype)
             for key in ("values", "variance")
         }
+
+
+class KnownSeries(GPLayer):
+    """Features of a convolution, with those of series that are known exactly at all times added.
+
+    A flow leaves a constant as it is and shifts the time t by its drift, so ``sum_k W_k exp(D_k)``
+    takes constants and the time to a linear map of them, apart from a bias, whatever the flows: it
+    is added to the means and changes no variance.
+
+    Args:
+        clock: ``(start, end)`` between which the time becomes a series from -1 to 1, or None.
+
+    Input:
+        The features, and constants [B, S] or None.
+    """
+
+    def __init__(self, clock, **kwargs):
+        super().__init__(**kwargs)
+        self.clock = clock
+
+    def build(self, features_shape, context_shape=None):
+        channels = features_shape["values"][-1]
+        size = (0 if context_shape is None else context_shape[-1]) + (self.clock is not None)
+        self.kernel = self.add_weight(name="kernel", shape=(size, channels))
+
+    def call(self, features, context=None):
+        points, values, variance = self._unpack(features)
+        kernel = self._cast(self.kernel)
+        if context is not None:
+            size = context.shape[-1]
+            values += tf.matmul(self._cast(context), kernel[:size])[:, None]
+        if self.clock is not None:
+            start, end = self.clock
+            values += (2.0 * (points - start) / (end - start) - 1.0) * kernel[-1]
+        values *= 1.0 - missing_mask(penalty(variance))
+        return {"points": points, "values": values, "variance": variance}
+
+    def compute_output_spec(self, features, context=None):
+        return self._spec(features["points"], *features["values"].shape)
+
+
+class Joined(GPLayer):
+    """Pooled features of several windows beside each other; errors of a channel's stay apart."""
+
+    def call(self, windows):
+        return {key: tf.concat([w[key] for w in windows], axis=1) for key in windows[0]}
+
+    def compute_output_spec(self, windows):
+        def spec(tensors):
+            size = sum(tensor.shape[1] for tensor in tensors)
+            shape = (tensors[0].shape[0], size, *tensors[0].shape[2:])
+            return keras.KerasTensor(shape, dtype=self.algebra_dtype)
+
+        return {key: spec([w[key] for w in windows]) for key in windows[0]}
 
 
 def _infinite(mask):
