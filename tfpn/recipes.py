@@ -166,7 +166,8 @@ def resolve(recipe):
         recipe: a `Recipe`.
 
     Returns:
-        A new `Recipe` in which every value that TOML can hold is written out.
+        A new `Recipe` in which every value that TOML can hold is written out. A recipe without the
+        section "data", for data from elsewhere, stays without.
 
     Raises:
         RecipeError: an unknown data set, model or key, a wrong type, or a value out of range.
@@ -182,13 +183,15 @@ def resolve(recipe):
             origin = recipe.origin("augmentation", key)
             raise RecipeError(f"{origin}: augmentation.{error}") from error
     for section, lookup in (("data", loader), ("model", model_class)):
+        if section not in recipe.sections:
+            continue
         function = lookup(recipe)
         sections[section] = {
             "name": recipe.sections[section]["name"],
             **_filled(recipe, section, _arguments(function)),
         }
     _check_counts(recipe, sections["model"])
-    ordered = {section: sections[section] for section in SECTIONS}
+    ordered = {section: sections[section] for section in SECTIONS if section in sections}
     return Recipe(recipe.name, ordered, recipe.source, recipe.overridden)
 
 
@@ -312,7 +315,7 @@ def dumps(recipe):
     'digits'
     """
     lines = [f"name = {_toml(recipe.name)}"]
-    for section in SECTIONS:
+    for section in recipe.sections:
         lines += ["", f"[{section}]"]
         lines += [f"{key} = {_toml(value)}" for key, value in recipe.sections[section].items()]
     return "\n".join(lines) + "\n"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cli_support import EPOCHS, KEEP, SMALL, command
 
-from tfpn import datasets, models, observations, recipes, training
+from tfpn import datasets, observations, recipes, training
 
 PNG = b"\x89PNG\r\n\x1a\n"
 # The resumed run does the same operations on the same numbers; only the order in which threads
@@ -212,6 +212,5 @@ def test_augmentation_that_does_not_fit_the_data_is_named():
     recipes.override(recipe, "augmentation.shear=0.1")
     x = observations(np.zeros((2, 3, 1)), np.zeros((2, 3)))
     part = datasets.Part(x, np.arange(2))
-    model = models.PNCNN(2, channels=2, num_blocks=1, spatial_dim=1)
     with pytest.raises(recipes.RecipeError, match=r"\[augmentation\] .* 1 dimensions"):
-        training.run._batches(recipes.resolve(recipe), model, part)
+        training.make_batches(recipes.resolve(recipe), part.x, part.y)

@@ -125,6 +125,7 @@ def test_configuration_holds_every_argument():
         "seed": 3,
         "normalization": False,
         "spacing": 0.3,
+        "length_per_spacing": 0.7,
         "input_noise": "channel",
         "observation_noise": None,
         "feature_noise": None,

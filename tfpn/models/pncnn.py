@@ -51,6 +51,7 @@ class PNCNN(PNNetwork):
         normalization: puts `GPNormalization` after each block (the paper has none).
         spacing: typical distance between neighbouring points, in units of the points, until
             `adapt` measures it.
+        length_per_spacing: initial length scale of every Gaussian process, in units of the spacing.
         input_noise: "shared" if all channels of an input point are observed together and equally
             well (the mean of their variances counts), "channel" if channels are seen at different
             points or differ in accuracy (exact, one factorisation for each channel).
@@ -112,6 +113,7 @@ class PNCNN(PNNetwork):
         seed=None,
         normalization=True,
         spacing=0.1,
+        length_per_spacing=1.0,
         input_noise="shared",
         observation_noise=0.1,
         feature_noise=0.1,
@@ -133,7 +135,10 @@ class PNCNN(PNNetwork):
         dtype = policy.name  # also where it came from the global policy, for reloading
         pooling = read_pooling(pooling)
         config = {k: v for k, v in locals().items() if k not in _NO_ARGUMENTS}
-        likelihood = {
+        length_per_spacing = check_positive("length_per_spacing", length_per_spacing)
+        prior = {
+            "spacing": spacing,
+            "length_scale": length_per_spacing * check_positive("spacing", spacing),
             "marginal_likelihood_weight": marginal_likelihood_weight,
             "marginal_likelihood_trains": marginal_likelihood_trains,
         }
@@ -149,7 +154,6 @@ class PNCNN(PNNetwork):
             x = PNConv(
                 channels,
                 num_basis,
-                spacing=spacing,
                 observation_noise=observation_noise if first else feature_noise,
                 noise=input_noise if first else "shared",
                 uncertainty=uncertainty,
@@ -160,7 +164,7 @@ class PNCNN(PNNetwork):
                 seed=seed,
                 dtype=dtype,
                 name=f"conv_{block}",
-                **likelihood,
+                **prior,
             )(x)
             x = ProbReLU(dtype=dtype, name=f"relu_{block}")(x)
             x = ChannelMix(channels, dtype=dtype, name=f"mix_{block}")(x)
@@ -170,10 +174,9 @@ class PNCNN(PNNetwork):
             x,
             pooling,
             num_classes if num_outputs is None else num_outputs,
-            spacing=spacing,
             observation_noise=feature_noise,
             dtype=dtype,
-            **likelihood,
+            **prior,
         )
         calibrated = num_outputs is not None and pooling != "space"
         super().__init__(

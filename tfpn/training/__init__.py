@@ -9,6 +9,7 @@ the uninterrupted run would have done.
 from tfpn.training.batches import CutBatches, ShuffledBatches
 from tfpn.training.errors import RunError, TrainingDiverged, layer_message
 from tfpn.training.evaluation import class_probabilities, evaluate, probabilities
+from tfpn.training.fitting import compile_model, fit_model, make_batches
 from tfpn.training.folder import (
     BACKUP,
     CURVES,
@@ -37,10 +38,13 @@ __all__ = [
     "ShuffledBatches",
     "TrainingDiverged",
     "class_probabilities",
+    "compile_model",
     "evaluate",
+    "fit_model",
     "layer_message",
     "list_gpus",
     "load_run",
+    "make_batches",
     "probabilities",
     "read_log",
     "train",

@@ -51,4 +51,6 @@ def trim_log(path, epochs):
 def _columns(lines):
     """A dict from column name to floats, out of the lines of a log."""
     rows = list(csv.DictReader(lines))
-    return {key: [float(row[key]) for row in rows] for key in rows[0]} if rows else {}
+    # Keras writes NA for the figures of a validation part that there is not.
+    known = [key for key, value in rows[0].items() if value != "NA"] if rows else []
+    return {key: [float(row[key]) for row in rows] for key in known}

@@ -10,12 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn import evaluation, recipes
-from tfpn.metrics import BinaryAUC
 from tfpn.training.backup import Backup, restore
-from tfpn.training.batches import CutBatches, ShuffledBatches
-from tfpn.training.callbacks import EarlyStopping, EpochSeconds, StopOnNaN
-from tfpn.training.errors import RunError, TrainingDiverged, layer_message
+from tfpn.training.callbacks import EarlyStopping
+from tfpn.training.errors import RunError
 from tfpn.training.evaluation import class_probabilities, evaluate
+from tfpn.training.fitting import compile_model, fit_model, make_batches
 from tfpn.training.folder import (
     BACKUP,
     CURVES,
@@ -47,6 +46,9 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
     model.keras, result.json, and the pictures curves.png, reliability.png and feature_maps.png if
     matplotlib is installed.
 
+    A data set without validation part, as the loaders make with ``validation_fraction=0``, is
+    trained on as a whole: the log and the result then have no figures of validation.
+
     Args:
         recipe: a `tfpn.recipes.Recipe`.
         folder: the run folder; made if it does not exist.
@@ -63,9 +65,9 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
         epochs, also those before a resume), seed, run (the folder).
 
     Raises:
-        RecipeError: the recipe is not usable.
+        RecipeError: the recipe is not usable, or has a `patience` without a validation part.
         RunError: the folder holds a run and neither `resume` nor `overwrite` is given, the recipe
-            of a resumed run has changed, or the data set lacks a validation or test part.
+            of a resumed run has changed, or the data set lacks a test part.
         TrainingDiverged: the loss became NaN or infinite. The backup of the last good epoch stays.
 
     Example:
@@ -88,25 +90,47 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
     training = recipe.sections["training"]
     keras.utils.set_random_seed(training["seed"])
     data = recipes.load_data(recipe)
-    for part in ("validation", "test"):
-        if getattr(data, part) is None:
-            raise RunError(
-                f"the data set has no {part} part; give [data] a {part}_fraction above 0"
-            )
+    if data.test is None:
+        raise RunError("the data set has no test part; give [data] a test_fraction above 0")
+    if data.validation is None and training["patience"]:
+        raise recipes.RecipeError(
+            f"{recipe.origin('training', 'patience')}: training.patience: found "
+            f"{training['patience']}, but the data set has no validation part to stop by; give 0, "
+            "or [data] a validation_fraction above 0"
+        )
     model = recipes.build_model(recipe)
     recipes.check_data(recipe, model, data)
-    batches = _batches(recipe, model, data.train)
+    batches = make_batches(recipe, recipes.model_inputs(model, data.train), data.train.y)
     open_folder(recipe, folder, resume, overwrite)
 
     model.adapt(data.train.x)
-    _compile(model, training, len(batches))
+    compile_model(model, training, len(batches))
     finished = restore(model, folder / BACKUP)
     log = folder / LOG
     if finished:
         trim_log(log, finished)
     stopping = _early_stopping(training, folder, log if finished else None)
     if finished < training["epochs"] and not (stopping and stopping.ended):
-        _fit(model, batches, data.validation, training, folder, finished, stopping, verbose)
+        held_out = data.validation and (
+            recipes.model_inputs(model, data.validation),
+            data.validation.y,
+        )
+        callbacks = [
+            # The log before the backup: a row too many can be dropped when resuming.
+            keras.callbacks.CSVLogger(log, append=finished > 0),
+            # The best weights before the backup: an epoch that is trained again finds them again.
+            *([stopping] if stopping else []),
+            Backup(folder / BACKUP),
+        ]
+        fit_model(
+            model,
+            batches,
+            held_out,
+            training,
+            callbacks=callbacks,
+            initial_epoch=finished,
+            verbose=verbose,
+        )
     if stopping:
         stopping.restore(model)
     model.save(folder / MODEL)
@@ -117,33 +141,6 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
     (folder / RESULT).write_text(json.dumps(result, indent=2) + "\n")
     _draw(folder, model, data, test)
     return result
-
-
-def _batches(recipe, model, part):
-    training, ranges = recipe.sections["training"], recipe.sections["augmentation"]
-    options = {key: training[key] for key in ("batch_size", "seed", "by_length")}
-    try:
-        return ShuffledBatches(recipes.model_inputs(model, part), part.y, **options, **ranges)
-    except ValueError as error:
-        raise recipes.RecipeError(f"[augmentation] {error}") from error
-
-
-def _compile(model, training, steps):
-    rate = training["learning_rate"]
-    if training["schedule"] == "cosine":
-        rate = keras.optimizers.schedules.CosineDecay(rate, training["epochs"] * steps)
-    model.compile(
-        optimizer=keras.optimizers.Adam(rate),
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy", *_ranking_metrics(model)],
-    )
-
-
-def _ranking_metrics(model):
-    if model.output.shape[-1] != 2:
-        return []
-    curves = (("auroc", "ROC"), ("average_precision", "PR"))
-    return [BinaryAUC(curve=curve, name=name) for name, curve in curves]
 
 
 def _early_stopping(training, folder, log):
@@ -163,48 +160,12 @@ def _early_stopping(training, folder, log):
     return EarlyStopping(folder / BACKUP, monitor, training["patience"], history)
 
 
-def _fit(model, batches, validation, training, folder, finished, stopping, verbose):
-    inputs = recipes.model_inputs(model, validation)
-    held_out = {
-        "validation_data": (inputs, validation.y),
-        "validation_batch_size": training["batch_size"],
-    }
-    if training["by_length"]:
-        held_out = {"validation_data": CutBatches(inputs, validation.y, training["batch_size"])}
-    callbacks = [
-        keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: batches.set_epoch(epoch)),
-        EpochSeconds(),
-        StopOnNaN(),
-        # The log before the backup: a row too many can be dropped when resuming.
-        keras.callbacks.CSVLogger(folder / LOG, append=finished > 0),
-        # The best weights before the backup: an epoch that is trained again finds them again.
-        *([stopping] if stopping else []),
-        Backup(folder / BACKUP),
-    ]
-    try:
-        model.fit(
-            batches,
-            shuffle=False,  # The batches come in their epoch's order already.
-            epochs=training["epochs"],
-            initial_epoch=finished,
-            **held_out,
-            class_weight=dict(enumerate(training["class_weight"])) or None,
-            callbacks=callbacks,
-            verbose=verbose,
-        )
-    except tf.errors.InvalidArgumentError as error:
-        reason = layer_message(error)
-        if reason is None or not any(sign in reason for sign in ("not finite", "or NaN")):
-            raise
-        raise TrainingDiverged(
-            f"{reason}; lower training.learning_rate or check the data"
-        ) from error
-
-
 def _result(recipe, folder, model, data, test_probabilities):
     training = recipe.sections["training"]
     test = evaluation.classification_metrics(test_probabilities, data.test.y)
-    validation = evaluate(model, data.validation, batch_size=training["batch_size"])
+    validation = {}
+    if data.validation is not None:
+        validation = evaluate(model, data.validation, batch_size=training["batch_size"])
     shown = ("error", "accuracy", "nll", "brier", "ece", "auroc", "average_precision")
     chosen = ("accuracy", "auroc", "average_precision")
     return {
@@ -229,6 +190,7 @@ def _draw(folder, model, data, test_probabilities):
     diagram = figures.reliability_diagram(test_probabilities, data.test.y)
     figures.save(diagram, folder / RELIABILITY)
     seen = np.flatnonzero(np.isfinite(data.test.x["variance"]).any((1, 2)))
-    examples = {key: array[seen[:4]] for key, array in data.test.x.items()}
+    inputs = recipes.model_inputs(model, data.test)
+    examples = {key: array[seen[:4]] for key, array in inputs.items()}
     if len(seen) and examples["points"].shape[-1] <= 2:
         figures.save(figures.feature_maps(model, examples), folder / FEATURE_MAPS)
