@@ -10,7 +10,10 @@ import pkgutil
 
 import pytest
 
-PACKAGES = ("tfpn.math", "tfpn.layers", "tfpn.models", "tfpn.distributions", "tfpn.training")
+PACKAGES = (
+    *("tfpn.math", "tfpn.layers", "tfpn.models", "tfpn.distributions", "tfpn.training"),
+    "tfpn.tuning",
+)
 
 
 def modules():

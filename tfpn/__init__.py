@@ -9,7 +9,7 @@ from tfpn._version import __version__
 
 _SUBMODULES = (
     *("augmentation", "datasets", "distributions", "evaluation", "figures", "layers", "math"),
-    *("metrics", "models", "recipes", "symmetry", "training"),
+    *("metrics", "models", "recipes", "symmetry", "training", "tuning"),
 )
 _FUNCTIONS = {"check_equivariance": "tfpn.symmetry", "observations": "tfpn.contract"}
 

@@ -1,4 +1,4 @@
-"""The command ``tfpn``: train, evaluate, predict, figures."""
+"""The command ``tfpn``: train, tune, evaluate, predict, figures."""
 
 import sys
 
@@ -24,5 +24,7 @@ def main(arguments=None):
     try:
         return commands.run(options)
     except KeyboardInterrupt:
-        print("tfpn: interrupted; a training run continues with --resume", file=sys.stderr)
+        print(
+            "tfpn: interrupted; a training run or search continues with --resume", file=sys.stderr
+        )
         return 130

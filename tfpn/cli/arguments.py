@@ -4,7 +4,7 @@ import argparse
 
 from tfpn._version import __version__
 
-# Short flags of `train` and the recipe's values that they set.
+# Short flags of `train` and `tune` and the recipe's values that they set.
 SHORT_FLAGS = {
     "epochs": ("training.epochs", "N", "epochs to train"),
     "batch_size": ("training.batch_size", "N", "examples a batch"),
@@ -27,6 +27,35 @@ examples:
   tfpn train --resume --output runs/first
 
 exit status: 0 trained, 1 the loss became NaN, 2 the request cannot be carried out
+"""
+
+
+_TUNE = """\
+Search for the hyperparameters of a recipe with Keras Tuner: channels, blocks, basis
+operators, initial length scale and noise, weight of the marginal likelihood,
+uncertainty mode and learning rate. Values given by --set or its short forms stay
+fixed; --space replaces or extends what the others vary over.
+
+Trials train on the training part and are judged on the validation part. The best
+is then trained on both and measured on the test part. A trial that fails is
+recorded with its reason, and the search goes on. The folder receives results.csv,
+results.png, best.toml (a recipe) and final/ (a run folder). The last line on
+standard output is the result as one line of JSON.
+"""
+
+_TUNE_EXAMPLES = """\
+examples:
+  tfpn tune digits
+  tfpn tune digits --algorithm bayesian --max-trials 30 --set model.uncertainty=diagonal
+  tfpn tune digits --space model.channels=[16,32]
+        --space 'training.learning_rate={min_value = 1e-3, max_value = 1e-2, sampling = "log"}'
+  tfpn tune digits --resume     with the options of the search that was interrupted
+
+parallel workers: give the same command to several processes that share the folder,
+with the environment variables KERASTUNER_ORACLE_IP and KERASTUNER_ORACLE_PORT (of the
+chief) and KERASTUNER_TUNER_ID: chief for one process, other names for the workers.
+
+exit status: 0 done, 1 the final training diverged, 2 the request cannot be carried out
 """
 
 
@@ -72,6 +101,7 @@ def parser():
     root.add_argument("--version", action="version", version=f"tfpn {__version__}")
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_train(commands)
+    _add_tune(commands)
     _add_evaluate(commands)
     _add_predict(commands)
     _add_figures(commands)
@@ -93,19 +123,7 @@ def _add_train(commands):
         help="a recipe's name (digits, superpixel-mnist) or the path of a recipe.toml; "
         "digits by default, and with --resume the run's own recipe",
     )
-    train.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        dest="assignments",
-        metavar="SECTION.KEY=VALUE",
-        help="set any value of the recipe; may be repeated",
-    )
-    for flag, (target, metavar, text) in SHORT_FLAGS.items():
-        train.add_argument(
-            f"--{flag.replace('_', '-')}", metavar=metavar, help=f"{text} (sets {target})"
-        )
-    _add_data_dir(train)
+    _add_values(train)
     train.add_argument(
         "--output", metavar="FOLDER", help="the run folder (default: runs/ and the recipe's name)"
     )
@@ -116,6 +134,75 @@ def _add_train(commands):
         help="go on after the last finished epoch of the run in the folder",
     )
     existing.add_argument("--overwrite", action="store_true", help="replace the run in the folder")
+
+
+def _add_tune(commands):
+    tune = commands.add_parser(
+        "tune",
+        help="search for the hyperparameters of a recipe",
+        description=_TUNE,
+        epilog=_TUNE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    tune.add_argument(
+        "recipe",
+        metavar="RECIPE",
+        help="a recipe's name (digits, superpixel-mnist) or the path of a recipe.toml",
+    )
+    _add_values(tune)
+    tune.add_argument(
+        "--space",
+        action="append",
+        default=[],
+        dest="space",
+        metavar="SECTION.KEY=VALUES",
+        help="what a value varies over: a TOML list of choices, or a table with min_value and "
+        "max_value, and optionally step and sampling ('linear' or 'log'); may be repeated",
+    )
+    tune.add_argument(
+        "--algorithm",
+        choices=("hyperband", "random", "bayesian"),
+        default="hyperband",
+        help="default: %(default)s",
+    )
+    tune.add_argument(
+        "--objective",
+        choices=("val_nll", "val_accuracy", "val_auroc", "val_average_precision"),
+        default="val_nll",
+        help="what trials are judged by, after their last epoch (default: %(default)s)",
+    )
+    tune.add_argument(
+        "--max-trials",
+        type=int,
+        default=20,
+        metavar="N",
+        help="trials of random and bayesian (default: %(default)s)",
+    )
+    tune.add_argument(
+        "--iterations",
+        type=int,
+        default=1,
+        metavar="N",
+        help="how often hyperband runs all its brackets (default: %(default)s)",
+    )
+    tune.add_argument(
+        "--no-final",
+        action="store_false",
+        dest="final",
+        help="leave out the training on training and validation data",
+    )
+    tune.add_argument(
+        "--output",
+        metavar="FOLDER",
+        help="the search's folder (default: runs/ and the recipe's name with -tune)",
+    )
+    existing = tune.add_mutually_exclusive_group()
+    existing.add_argument(
+        "--resume", action="store_true", help="go on with the search in the folder"
+    )
+    existing.add_argument(
+        "--overwrite", action="store_true", help="replace the search in the folder"
+    )
 
 
 def _add_evaluate(commands):
@@ -218,6 +305,23 @@ def _add_run(command, optional=False):
         help="a run folder, a .keras file with its recipe.toml next to it, or the name of a "
         "reference model",
     )
+
+
+def _add_values(command):
+    """The options that change a recipe's values."""
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="assignments",
+        metavar="SECTION.KEY=VALUE",
+        help="set any value of the recipe; may be repeated",
+    )
+    for flag, (target, metavar, text) in SHORT_FLAGS.items():
+        command.add_argument(
+            f"--{flag.replace('_', '-')}", metavar=metavar, help=f"{text} (sets {target})"
+        )
+    _add_data_dir(command)
 
 
 def _add_data_dir(command):

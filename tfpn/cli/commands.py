@@ -29,7 +29,13 @@ def run(options):
 
     from tfpn.training import RunError, TrainingDiverged, layer_message
 
-    commands = {"train": _train, "evaluate": _evaluate, "predict": _predict, "figures": _figures}
+    commands = {
+        "train": _train,
+        "tune": _tune,
+        "evaluate": _evaluate,
+        "predict": _predict,
+        "figures": _figures,
+    }
     try:
         commands[options.command](options)
     except TrainingDiverged as error:
@@ -51,6 +57,50 @@ def run(options):
 
 def _train(options):
     recipe, folder = _chosen_recipe(options)
+    _set_values(recipe, options)
+
+    from tfpn import training
+
+    print(f"GPUs found: {len(training.list_gpus())}", file=sys.stderr)
+    result = training.train(
+        recipe, folder, resume=options.resume, overwrite=options.overwrite, verbose=_verbosity()
+    )
+    print(json.dumps(result), flush=True)
+
+
+def _tune(options):
+    recipe = recipes.load(options.recipe)
+    _set_values(recipe, options)
+    try:
+        from tfpn import tuning
+    except ImportError as error:
+        raise CommandError(str(error)) from error
+    from tfpn import training
+    from tfpn.tuning.space import read_assignment
+
+    print(f"GPUs found: {len(training.list_gpus())}", file=sys.stderr)
+    result = tuning.tune(
+        recipe,
+        Path(options.output or Path("runs") / f"{recipe.name}-tune"),
+        space=dict(map(read_assignment, options.space)),
+        **{
+            key: getattr(options, key)
+            for key in ("algorithm", "objective", "max_trials", "iterations", "final")
+        },
+        resume=options.resume,
+        overwrite=options.overwrite,
+        verbose=_verbosity(),
+    )
+    print(json.dumps(result), flush=True)
+
+
+def _verbosity():
+    # One line an epoch where nobody watches: a progress bar would fill a log file.
+    return 1 if sys.stdout.isatty() else 2
+
+
+def _set_values(recipe, options):
+    """Sets what the options of the command line say of a recipe's values."""
     for flag, (target, _, _) in SHORT_FLAGS.items():
         value = getattr(options, flag)
         if value is not None:
@@ -59,16 +109,6 @@ def _train(options):
     _set_data_dir(recipe, options)
     for assignment in options.assignments:
         recipes.override(recipe, assignment)
-
-    from tfpn import training
-
-    print(f"GPUs found: {len(training.list_gpus())}", file=sys.stderr)
-    # One line an epoch where nobody watches: a progress bar would fill a log file.
-    verbose = 1 if sys.stdout.isatty() else 2
-    result = training.train(
-        recipe, folder, resume=options.resume, overwrite=options.overwrite, verbose=verbose
-    )
-    print(json.dumps(result), flush=True)
 
 
 def _chosen_recipe(options):
@@ -359,7 +399,8 @@ def _figures(options):
     model, recipe, data = _load(options, options.run)
     folder = Path(options.run) if Path(options.run).is_dir() else Path(options.run).parent
     output = Path(options.output or folder / training.FEATURE_MAPS)
-    examples = {key: array[: options.examples] for key, array in data.test.x.items()}
+    inputs = recipes.model_inputs(model, data.test)
+    examples = {key: array[: options.examples] for key, array in inputs.items()}
     channels = None
     if options.channel is not None:
         channels = [options.channel]

@@ -1,0 +1,161 @@
+"""The hypermodel: from hyperparameters to a trained model."""
+
+import keras
+import keras_tuner
+import tensorflow as tf
+
+from tfpn import recipes, training
+from tfpn.training.errors import first_line
+from tfpn.tuning import space as spaces
+
+OUT_OF_MEMORY = (tf.errors.ResourceExhaustedError, MemoryError)
+
+
+class PNCNNHyperModel(keras_tuner.HyperModel):
+    """Keras Tuner hypermodel of `tfpn.models.PNCNN`, and of other models by their recipe.
+
+    A recipe is the base; the values of the search space vary. By default these are the channels,
+    the blocks, the basis operators, the initial length scale and noise, the weight of the marginal
+    likelihood, the uncertainty mode and the learning rate (`tfpn.tuning.SPACE`).
+
+    ``build`` gives the compiled model; ``fit`` trains it as ``tfpn train`` does: length scales from
+    the data (`adapt`), the recipe's batches, augmentation, schedule and class weights.
+
+    Args:
+        recipe: a `tfpn.recipes.Recipe`, a name or the path of a TOML file. None stands for the
+            defaults of PNCNN and of training; the data are those given to ``search``.
+        space: dict from "section.key" to a list of choices, or to a dict of the arguments
+            min_value, max_value, step and sampling of Keras Tuner's `Int` and `Float`. It replaces
+            or extends the default space; a list of one fixes a value.
+        **model: arguments of the model, which then do not vary unless ``space`` names them.
+
+    Raises:
+        RecipeError: an unknown key, or values that the recipe cannot take.
+
+    Example:
+
+    >>> import keras_tuner, tempfile
+    >>> hypermodel = PNCNNHyperModel(num_classes=3, num_blocks=1, space={"model.channels": [8, 16]})
+    >>> tuner = keras_tuner.RandomSearch(
+    ...     hypermodel, keras_tuner.Objective("val_nll", "min"), directory=tempfile.mkdtemp()
+    ... )  # and then tuner.search(x, y, validation_data=(x_validation, y_validation))
+    >>> hp = tuner.oracle.get_space()
+    >>> hp.values["model.channels"] = 16
+    >>> hypermodel.build(hp).get_layer("conv_1").filters
+    16
+    """
+
+    def __init__(self, recipe=None, *, space=None, **model):
+        super().__init__()
+        if recipe is None:
+            sections = {"model": {"name": "PNCNN"}, "training": {}, "augmentation": {}}
+            recipe = recipes.Recipe("pncnn", sections, "PNCNNHyperModel()")
+        elif not isinstance(recipe, recipes.Recipe):
+            recipe = recipes.load(recipe)
+        given = {
+            f"model.{key}": list(value) if isinstance(value, tuple) else value
+            for key, value in model.items()
+        }
+        recipe = spaces.with_values(recipe, given, "PNCNNHyperModel(...)")
+        self.space = spaces.search_space(recipe, space)
+        self.base = recipes.resolve(recipe)
+        try:
+            self.declare_hyperparameters(keras_tuner.HyperParameters())
+        except (ValueError, TypeError) as error:  # Keras Tuner names the hyperparameter.
+            raise recipes.RecipeError(f"search space: {error}") from error
+
+    def declare_hyperparameters(self, hp):
+        """Registers the search space, as Keras Tuner asks for."""
+        spaces.declare(hp, self.base, self.space)
+
+    def recipe(self, hp):
+        """The resolved `tfpn.recipes.Recipe` of a set of hyperparameters."""
+        values = spaces.declare(hp, self.base, self.space)
+        return recipes.resolve(spaces.with_values(self.base, values))
+
+    def build(self, hp):
+        """The compiled model of a set of hyperparameters, its weights drawn by the recipe's seed.
+
+        Raises:
+            RecipeError: the model refuses a combination of values.
+        """
+        recipe = self.recipe(hp)
+        keras.utils.set_random_seed(recipe.sections["training"]["seed"])
+        model = recipes.build_model(recipe)
+        training.compile_model(model, recipe.sections["training"], metrics=_metrics())
+        return model
+
+    def fit(
+        self,
+        hp,
+        model,
+        x,
+        y,
+        *,
+        validation_data,
+        callbacks=(),
+        epochs=None,
+        initial_epoch=0,
+        verbose="auto",
+    ):
+        """Trains a model that `build` has made.
+
+        Args:
+            hp: the hyperparameters.
+            model: the model.
+            x: dict of the model's inputs as arrays.
+            y: integer labels [examples].
+            validation_data: pair of the inputs and the labels to measure on.
+            callbacks: Keras callbacks.
+            epochs: the epoch to stop after; the recipe's by default. The schedule of the learning
+                rate always runs over the recipe's epochs.
+            initial_epoch: the number of epochs that the weights have been trained for.
+            verbose: as in `keras.Model.fit`.
+
+        Returns:
+            A dict of the last epoch's figures on the validation data: val_loss, val_nll (the task's
+            loss alone, in nats), val_accuracy and, for two classes, val_auroc and
+            val_average_precision. They are not the best epoch's, as nothing will be held out to
+            find that epoch by when the best trial is trained on all data.
+
+        Raises:
+            keras_tuner.errors.FailedTrialError: the loss became NaN or infinite, or the memory did
+                not suffice. Keras Tuner then goes on with the next trial.
+            keras_tuner.errors.FatalTypeError: ``x`` is not a dict of arrays.
+        """
+        if not isinstance(x, dict):
+            raise keras_tuner.errors.FatalTypeError(
+                f"x: found {type(x).__name__}; give the dict of arrays that tfpn.observations makes"
+            )
+        recipe = self.recipe(hp)
+        batches = training.make_batches(recipe, x, y)
+        settings = recipe.sections["training"]
+        if initial_epoch == 0:
+            model.adapt(x)
+        first_step = initial_epoch * len(batches)
+        training.compile_model(
+            model, settings, len(batches), first_step=first_step, metrics=_metrics()
+        )
+        try:
+            history = training.fit_model(
+                model,
+                batches,
+                validation_data,
+                settings,
+                callbacks=callbacks,
+                epochs=epochs,
+                initial_epoch=initial_epoch,
+                verbose=verbose,
+            ).history
+        except training.TrainingDiverged as error:
+            raise keras_tuner.errors.FailedTrialError(str(error)) from error
+        except OUT_OF_MEMORY as error:
+            raise keras_tuner.errors.FailedTrialError(
+                f"out of memory: {first_line(error)}"
+            ) from error
+        shown = ("loss", "nll", "accuracy", "auroc", "average_precision")
+        return {f"val_{key}": history[f"val_{key}"][-1] for key in shown if f"val_{key}" in history}
+
+
+def _metrics():
+    return [keras.metrics.SparseCategoricalCrossentropy(from_logits=True, name="nll")]

@@ -1,0 +1,320 @@
+"""A whole search: its folder, its trials, and the training of the best on all data."""
+
+import importlib.util
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import grpc
+
+from tfpn import recipes, training
+from tfpn.tuning import results
+from tfpn.tuning import space as spaces
+from tfpn.tuning.hypermodel import PNCNNHyperModel
+from tfpn.tuning.tuners import ALGORITHMS, OBJECTIVES, make_tuner
+
+SEARCH, TRIALS, TABLE, PLOT, BEST, FINAL = (
+    "search.json",
+    "trials",
+    "results.csv",
+    "results.png",
+    "best.toml",
+    "final",
+)
+_ADDRESS = ("KERASTUNER_ORACLE_IP", "KERASTUNER_ORACLE_PORT", "KERASTUNER_TUNER_ID")
+
+
+def tune(
+    recipe,
+    folder,
+    *,
+    space=None,
+    algorithm="hyperband",
+    objective="val_nll",
+    max_trials=20,
+    iterations=1,
+    final=True,
+    resume=False,
+    overwrite=False,
+    verbose="auto",
+):
+    """Searches for the hyperparameters of a recipe, and trains the best on all data.
+
+    The trials train on the training part and are judged on the validation part; the test part is
+    not looked at. Then the recipe of the best trial is trained on both parts together, by its
+    loader's ``validation_fraction=0``, and measured on the test part.
+
+    The folder receives recipe.toml and search.json (the recipe and the search space), trials/
+    (Keras Tuner's files), results.csv and results.png (the trials), best.toml (a recipe), final/
+    (the run folder of the last training) and result.json.
+
+    With the environment variables KERASTUNER_ORACLE_IP, KERASTUNER_ORACLE_PORT and
+    KERASTUNER_TUNER_ID, which is "chief" for one process and other names for the workers, several
+    processes that share the folder carry out one search. The chief writes the results.
+
+    Args:
+        recipe: a `tfpn.recipes.Recipe`, a name or the path of a TOML file.
+        folder: the search's folder; made if it does not exist.
+        space: of `PNCNNHyperModel`.
+        algorithm: "hyperband", "random" or "bayesian".
+        objective: "val_nll", "val_accuracy" or, of two classes, "val_auroc" or
+            "val_average_precision": of a trial's last epoch.
+        max_trials: number of trials; for "random" and "bayesian". A finished search can be resumed
+            with more.
+        iterations: for "hyperband": how often it runs all its brackets. The recipe's epochs are the
+            most that it trains.
+        final: whether the best recipe is trained at the end.
+        resume: go on with the search in the folder, whose finished trials are not repeated.
+        overwrite: replace the search in the folder.
+        verbose: as in `keras.Model.fit`.
+
+    Returns:
+        A dict: recipe, algorithm, objective, best_score, best_trial, best (hyperparameters),
+        trials, completed, failed, final (the result of `tfpn.training.train`, or None) and search
+        (the folder). A worker's has worker (its name), trials (that it has run) and search.
+
+    Raises:
+        RecipeError: the recipe or the search space is not usable.
+        RunError: the folder holds a search and neither ``resume`` nor ``overwrite`` is given, its
+            recipe or search space is another, or no trial was completed.
+
+    Example:
+
+    >>> import tempfile
+    >>> recipe = recipes.load("digits")
+    >>> small = ("data.keep=5", "data.views=1", "model.num_blocks=1", "model.uncertainty=none")
+    >>> for value in (*small, "training.epochs=1", "model.num_basis=2"):
+    ...     recipes.override(recipe, value)
+    >>> result = tune(
+    ...     recipe, tempfile.mkdtemp(), space={"model.channels": [2, 3]}, algorithm="random",
+    ...     max_trials=1, final=False, verbose=0,
+    ... )
+    >>> result["completed"], result["best"]["model.channels"] in (2, 3)
+    (1, True)
+    """
+    for name, value, known in (
+        ("algorithm", algorithm, ALGORITHMS),
+        ("objective", objective, tuple(OBJECTIVES)),
+    ):
+        if value not in known:
+            raise recipes.RecipeError(f"{name}: found {value!r}; give one of {', '.join(known)}")
+    for name, value in (("max_trials", max_trials), ("iterations", iterations)):
+        if value < 1:
+            raise recipes.RecipeError(f"{name}: found {value!r}; give an integer of at least 1")
+    training.list_gpus()
+    folder, role = Path(folder), _role()
+    hypermodel = PNCNNHyperModel(recipe, space=space)
+    data = _load(hypermodel, algorithm, objective, final)
+    settings = {
+        "algorithm": algorithm,
+        "objective": objective,
+        "iterations": iterations,
+        "space": hypermodel.space,
+    }
+    if role != "worker":
+        _open(folder, hypermodel.base, settings, resume, overwrite)
+    try:
+        tuner = make_tuner(
+            hypermodel,
+            folder / TRIALS,
+            algorithm=algorithm,
+            objective=objective,
+            max_trials=max_trials,
+            iterations=iterations,
+        )
+    except json.JSONDecodeError as error:
+        raise training.RunError(
+            f"a file of {folder / TRIALS} is damaged ({error}); start anew with --overwrite"
+        ) from error
+    if role == "worker":
+        return _work(tuner, folder, hypermodel, settings, data, verbose)
+    # From here on, whatever has been begun can be resumed.
+    tuner.save()
+    try:
+        _search(tuner, data, verbose)
+    finally:
+        rows = results.read_trials(tuner, hypermodel.space)
+        _write_results(folder, rows, hypermodel.space, objective)
+    return _finish(tuner, rows, folder, hypermodel, settings, final, verbose)
+
+
+def _role():
+    if _ADDRESS[0] not in os.environ:
+        return "alone"
+    for name in _ADDRESS[1:]:
+        if name not in os.environ:
+            raise training.RunError(
+                f"{_ADDRESS[0]} is set, but {name} is not; set all of {', '.join(_ADDRESS)}"
+            )
+    return "chief" if "chief" in os.environ[_ADDRESS[2]] else "worker"
+
+
+def _load(hypermodel, algorithm, objective, final):
+    """The training and validation data as arrays, after checks of what would fail later."""
+    recipe = hypermodel.base
+    if recipe.sections["training"]["patience"] or "training.patience" in hypermodel.space:
+        raise recipes.RecipeError(
+            f"{recipe.origin('training', 'patience')}: training.patience: the training on all data "
+            "has no validation part to stop by; set it to 0 and search for training.epochs "
+            "by --space, or use hyperband, which stops trials early"
+        )
+    if algorithm == "hyperband" and "training.epochs" in hypermodel.space:
+        raise recipes.RecipeError(
+            "search space training.epochs: hyperband chooses the epochs of its trials; leave it out"
+        )
+    if final and "validation_fraction" not in recipe.sections["data"]:
+        raise recipes.RecipeError(
+            f"[data] {recipe.sections['data'].get('name')} has no validation_fraction by which "
+            "its validation part could be trained on; search with --no-final"
+        )
+    data = recipes.load_data(recipe)
+    if data.validation is None:
+        raise training.RunError(
+            "the data set has no validation part; give [data] a validation_fraction above 0"
+        )
+    model = recipes.build_model(recipe)
+    recipes.check_data(recipe, model, data)
+    if model.output.shape[-1] != 2 and objective in ("val_auroc", "val_average_precision"):
+        raise recipes.RecipeError(
+            f"objective: found {objective!r}, which is of two classes, and the model has "
+            f"{model.output.shape[-1]}; give val_nll or val_accuracy"
+        )
+    return [(recipes.model_inputs(model, part), part.y) for part in (data.train, data.validation)]
+
+
+def _open(folder, recipe, settings, resume, overwrite):
+    """Makes the folder ready: refuses to mix searches, clears one that is to be replaced."""
+    try:
+        known = (folder / SEARCH).exists()
+        if folder.exists() and not known and (not folder.is_dir() or any(folder.iterdir())):
+            raise training.RunError(
+                f"--output: {folder} is a file, or holds something that is no search; give another"
+            )
+        if known and overwrite:
+            for name in (TRIALS, FINAL):
+                shutil.rmtree(folder / name, ignore_errors=True)
+            for name in (TABLE, PLOT, BEST, training.RESULT):
+                (folder / name).unlink(missing_ok=True)
+        elif known and resume:
+            _check_same(folder, recipe, settings)
+            return
+        elif known:
+            raise training.RunError(
+                f"{folder} already holds a search; continue it with --resume, replace it with "
+                "--overwrite, or give another --output"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / training.RECIPE).write_text(recipes.dumps(recipe), encoding="utf-8")
+        partial = folder / (SEARCH + ".partial")
+        partial.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        os.replace(partial, folder / SEARCH)
+    except OSError as error:
+        raise training.RunError(
+            f"--output: cannot write the folder {folder} ({error.strerror}); give a folder that "
+            "can be made and written"
+        ) from error
+
+
+def _check_same(folder, recipe, settings):
+    """Raises unless the folder's search is of this recipe and search space."""
+    try:
+        old = json.loads((folder / SEARCH).read_text(encoding="utf-8"))
+        before = recipes.load(folder / training.RECIPE)
+        old_space = old.pop("space")
+    except (OSError, ValueError, KeyError) as error:
+        raise training.RunError(
+            f"{folder} holds no search that can be gone on with ({error}); start anew with "
+            "--overwrite, or give the --output of the search"
+        ) from error
+    new = {key: value for key, value in settings.items() if key != "space"}
+    changes = [
+        *recipes.differences(before, recipe),
+        *(f"{k} was {old.get(k)!r}, is {v!r}" for k, v in new.items() if old.get(k) != v),
+        *spaces.differences(old_space, settings["space"]),
+    ]
+    if changes:
+        raise training.RunError(
+            f"the search in {folder} is another, and its results would not answer this one: "
+            f"{'; '.join(changes)}. Use the search's own values, or --overwrite to start anew"
+        )
+
+
+def _search(tuner, data, verbose):
+    (x, y), held_out = data
+    try:
+        tuner.search(x, y, validation_data=held_out, verbose=verbose)
+    except RuntimeError as error:
+        if "bind to address" not in str(error):
+            raise
+        raise training.RunError(
+            f"the chief cannot listen at {os.environ[_ADDRESS[0]]}, port "
+            f"{os.environ[_ADDRESS[1]]}; give another {_ADDRESS[1]}"
+        ) from error
+
+
+def _work(tuner, folder, hypermodel, settings, data, verbose):
+    """What a worker does: trials, until the chief has no more."""
+    try:
+        tuner.oracle.get_space()  # The chief, once it answers, has written its folder.
+        _check_same(folder, hypermodel.base, settings)
+        _search(tuner, data, verbose)
+    except grpc.RpcError as error:
+        raise training.RunError(
+            f"the chief does not answer at {os.environ[_ADDRESS[0]]}, port "
+            f"{os.environ[_ADDRESS[1]]} ({error.code().name}); start it, or correct {_ADDRESS[0]} "
+            f"and {_ADDRESS[1]}"
+        ) from error
+    return {"worker": tuner.tuner_id, "trials": tuner.count, "search": str(folder)}
+
+
+def _write_results(folder, rows, space, objective):
+    results.write_table(rows, list(space), folder / TABLE)
+    if importlib.util.find_spec("matplotlib") is None:
+        print("no picture: install 'tfpn[plots]' for matplotlib", file=sys.stderr)
+        return
+    from tfpn import figures
+
+    picture = results.draw(rows, space, objective, OBJECTIVES[objective])
+    figures.save(picture, folder / PLOT)
+
+
+def _finish(tuner, rows, folder, hypermodel, settings, final, verbose):
+    """Writes the best recipe and trains it on all data; returns the result."""
+    completed = [row for row in rows if row["status"] == "COMPLETED"]
+    failed = [row for row in rows if row["status"] == "FAILED"]
+    if not completed:
+        reason = f"; the last one: {failed[-1]['reason']}" if failed else ""
+        raise training.RunError(
+            f"none of the {len(rows)} trials was completed{reason}. See {folder / TABLE}"
+        )
+    trial = tuner.oracle.get_best_trials(1)[0]
+    best = hypermodel.recipe(trial.hyperparameters)
+    best.name = f"{best.name}-tuned"
+    (folder / BEST).write_text(recipes.dumps(best), encoding="utf-8")
+    result = {
+        "recipe": hypermodel.base.name,
+        **{key: settings[key] for key in ("algorithm", "objective")},
+        "best_score": trial.score,
+        "best_trial": trial.trial_id,
+        "best": {
+            name: best.sections[name.split(".")[0]][name.split(".")[1]] for name in hypermodel.space
+        },
+        "trials": len(rows),
+        "completed": len(completed),
+        "failed": len(failed),
+        "final": _train(best, folder / FINAL, verbose) if final else None,
+        "search": str(folder),
+    }
+    (folder / training.RESULT).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    return result
+
+
+def _train(best, folder, verbose):
+    """Trains on training and validation data; goes on with such a training that was killed."""
+    whole = spaces.with_values(best, {"data.validation_fraction": 0.0})
+    path = folder / training.RECIPE
+    # A search that was resumed with more trials may have found another best.
+    other = path.exists() and bool(recipes.differences(recipes.load(path), whole))
+    return training.train(whole, folder, resume=not other, overwrite=other, verbose=verbose)

@@ -1,0 +1,152 @@
+"""Keras Tuner's tuners, which besides keep a record of how each trial ended."""
+
+import json
+import math
+import os
+import re
+import time
+import warnings
+from pathlib import Path
+
+import keras_tuner
+
+from tfpn.training.errors import first_line
+
+OUTCOME = "outcome.json"
+# A trial in which the process was killed so often is given up: the system kills a process for which
+# the memory does not suffice, and would do so again.
+ATTEMPTS = 3
+ALGORITHMS = ("hyperband", "random", "bayesian")
+# What a search may look at, and whether more of it is better. Not val_loss, which holds the
+# marginal likelihood times its weight: with another weight it is another measure.
+OBJECTIVES = {
+    "val_nll": "min",
+    "val_accuracy": "max",
+    "val_auroc": "max",
+    "val_average_precision": "max",
+}
+
+
+class _Recorded:
+    """Writes how each trial ended to its folder: status, reason, seconds, epochs, attempts.
+
+    Keras Tuner keeps a failed trial's traceback, but workers do not send it to their chief.
+    """
+
+    count = 0  # trials that this process has run
+
+    def run_trial(self, trial, *args, **kwargs):
+        self.count += 1
+        path = Path(self.get_trial_dir(trial.trial_id)) / OUTCOME
+        attempts = read_outcome(path).get("attempts", 0) + 1
+        self._finished = 0
+        start = time.monotonic()
+
+        def record(status, reason=""):
+            partial = path.with_suffix(".partial")
+            outcome = {
+                "status": status,
+                "reason": reason,
+                "seconds": round(time.monotonic() - start, 3),
+                "epochs": self._finished,
+                "attempts": attempts,
+            }
+            partial.write_text(json.dumps(outcome) + "\n", encoding="utf-8")
+            os.replace(partial, path)
+
+        record("RUNNING")
+        try:
+            if attempts > ATTEMPTS:
+                raise keras_tuner.errors.FailedTrialError(
+                    f"the process was killed in {ATTEMPTS} attempts at this trial, perhaps for "
+                    "lack of memory"
+                )
+            results = super().run_trial(trial, *args, **kwargs)
+        except Exception as error:
+            record("FAILED", _reason(error))
+            raise
+        record("COMPLETED")
+        return results
+
+    def on_epoch_end(self, trial, model, epoch, logs=None):
+        super().on_epoch_end(trial, model, epoch, logs)
+        self._finished += 1
+
+    def _populate_initial_space(self):
+        # Keras Tuner would build the model with the defaults besides, to find hyperparameters that
+        # are not declared. There are none, and the model may refuse just that combination.
+        hp = self.oracle.get_space()
+        self.hypermodel.declare_hyperparameters(hp)
+        self.oracle.update_space(hp)
+
+    def _get_tuner_fname(self):
+        # Keras Tuner resumes a search if this file is there. It has the tuner's name in it, so that
+        # a search begun alone would start over when it goes on with a chief.
+        if self._is_worker():
+            return super()._get_tuner_fname()
+        return os.path.join(self.project_dir, "tuner.json")
+
+
+def _reason(error):
+    """The first line of an error's message, with its type unless a hypermodel has said it."""
+    # TensorFlow puts colours and the names of functions around its messages.
+    text = first_line(Exception(re.sub(r"\x1b\[\d*m|\{\{.*?\}\} *", "", str(error))))
+    known = isinstance(error, keras_tuner.errors.FailedTrialError)
+    return text if known else f"{type(error).__name__}: {text}"
+
+
+class _RandomSearch(_Recorded, keras_tuner.RandomSearch):
+    pass
+
+
+class _BayesianOptimization(_Recorded, keras_tuner.BayesianOptimization):
+    pass
+
+
+class _Hyperband(_Recorded, keras_tuner.Hyperband):
+    def _build_hypermodel(self, hp):
+        with warnings.catch_warnings():
+            # A later round takes the weights of an earlier one; the optimiser begins anew.
+            warnings.filterwarnings("ignore", message="Skipping variable loading for optimizer")
+            return super()._build_hypermodel(hp)
+
+
+def make_tuner(hypermodel, folder, *, algorithm, objective, max_trials, iterations):
+    """A tuner, which goes on with the search in the folder if there is one.
+
+    Args:
+        hypermodel: a `PNCNNHyperModel`. Its recipe's seed is the search's, and its epochs are
+            Hyperband's largest number.
+        folder: where Keras Tuner keeps its files.
+        algorithm: one of `ALGORITHMS`.
+        objective: a key of `OBJECTIVES`.
+        max_trials: number of trials of "random" and "bayesian", of which the latter draws the first
+            quarter at random, at least two. (Keras Tuner's default is three for each
+            hyperparameter, which here is more than most searches have.)
+        iterations: how often "hyperband" runs all its brackets.
+    """
+    settings = hypermodel.base.sections["training"]
+    folder = Path(folder)
+    shared = {
+        "hypermodel": hypermodel,
+        "objective": keras_tuner.Objective(objective, OBJECTIVES[objective]),
+        "seed": settings["seed"] + 1,  # Keras Tuner draws a seed in place of 0.
+        "max_consecutive_failed_trials": math.inf,
+        "directory": str(folder.parent),
+        "project_name": folder.name,
+    }
+    if algorithm == "hyperband":
+        return _Hyperband(**shared, max_epochs=settings["epochs"], hyperband_iterations=iterations)
+    if algorithm == "bayesian":
+        return _BayesianOptimization(
+            **shared, max_trials=max_trials, num_initial_points=max(2, max_trials // 4)
+        )
+    return _RandomSearch(**shared, max_trials=max_trials)
+
+
+def read_outcome(path):
+    """The record of a trial, or an empty dict."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
