@@ -2,6 +2,7 @@
 
 import argparse
 
+from tfpn import recipes
 from tfpn._version import __version__
 
 # Short flags of `train` and `tune` and the recipe's values that they set.
@@ -120,7 +121,7 @@ def _add_train(commands):
         "recipe",
         nargs="?",
         metavar="RECIPE",
-        help="a recipe's name (digits, superpixel-mnist) or the path of a recipe.toml; "
+        help=f"a recipe's name ({_recipes()}) or the path of a recipe.toml; "
         "digits by default, and with --resume the run's own recipe",
     )
     _add_values(train)
@@ -136,6 +137,10 @@ def _add_train(commands):
     existing.add_argument("--overwrite", action="store_true", help="replace the run in the folder")
 
 
+def _recipes():
+    return ", ".join(recipes.names())
+
+
 def _add_tune(commands):
     tune = commands.add_parser(
         "tune",
@@ -147,7 +152,7 @@ def _add_tune(commands):
     tune.add_argument(
         "recipe",
         metavar="RECIPE",
-        help="a recipe's name (digits, superpixel-mnist) or the path of a recipe.toml",
+        help=f"a recipe's name ({_recipes()}) or the path of a recipe.toml",
     )
     _add_values(tune)
     tune.add_argument(
