@@ -188,7 +188,7 @@ def _open(folder, recipe, settings, resume, overwrite):
     """Makes the folder ready: refuses to mix searches, clears one that is to be replaced."""
     try:
         known = (folder / SEARCH).exists()
-        if folder.exists() and not known and (not folder.is_dir() or any(folder.iterdir())):
+        if folder.exists() and not known and not _is_free(folder):
             raise training.RunError(
                 f"--output: {folder} is a file, or holds something that is no search; give another"
             )
@@ -215,6 +215,14 @@ def _open(folder, recipe, settings, resume, overwrite):
             f"--output: cannot write the folder {folder} ({error.strerror}); give a folder that "
             "can be made and written"
         ) from error
+
+
+def _is_free(folder):
+    """Whether it is a folder that holds nothing but what a worker makes while it waits."""
+    return folder.is_dir() and all(
+        path.name == TRIALS and path.is_dir() and not any(path.iterdir())
+        for path in folder.iterdir()
+    )
 
 
 def _check_same(folder, recipe, settings):
