@@ -128,8 +128,28 @@ def test_eager_graph_and_xla_agree(name, dtype="float64", tolerance=1e-11):
     assert_same(compiled(x), eager, rtol=tolerance, atol=tolerance)
 
 
+def test_far_flows_in_float32_equal_those_in_float64():
+    fine, coarse = (make("conv", dtype) for dtype in ("float64", "float32"))
+    x = make_input(FIELDS, "float32")
+    for layer in (fine, coarse):
+        layer(x)
+        reach, limit = layer.flow_reach()
+        assert reach < 18.0
+    fine.generator_weights["symmetric"].assign(fine.generator_weights["symmetric"] * 16.0)
+    for weight, source in zip(coarse.weights, fine.weights, strict=True):
+        weight.assign(source)
+    for layer in (fine, coarse):
+        reach, limit = layer.flow_reach()
+        assert 30.0 < reach < limit
+    found, expected = coarse(x), fine(x)
+    for key in KEYS:
+        a, b = (np.asarray(output[key], float) for output in (found, expected))
+        seen = np.isfinite(b)
+        assert np.max(np.abs(a[seen] - b[seen])) < 1e-4 * np.max(np.abs(b[seen]))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("size", [1e3, 1e6, 1e9, 1e12, 1e15])
+@pytest.mark.parametrize("size", [1e3, 1e9, 1e15])
 @pytest.mark.parametrize("names", [("factors",), ("symmetric",), None])
 def test_generators_of_any_size_neither_amplify_nor_fail(size, dtype, names):
     """Transport, diffusion or all of a generator enlarged, as by training at too high a rate."""

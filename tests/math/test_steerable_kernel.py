@@ -8,6 +8,7 @@ from oracle import array, assert_agrees, cases
 
 from tfpn.math import coupled_kernel
 from tfpn.math.steerable import steerable_kernel
+from tfpn.math.steerable.harmonics import Flows
 
 # The references with equivariant generators, and their fields.
 EQUIVARIANT = {
@@ -88,6 +89,59 @@ def test_flows_that_reach_far():
     for dtype, tolerance in (("float64", 1e-6), ("float32", 1e-3)):
         found = steerable_kernel(*points(dtype, size=1.5), frequencies=(0, 1, 2), **PRIOR, **flow)
         assert np.max(np.abs(found - expected)) < tolerance * np.max(np.abs(expected))
+
+
+@pytest.mark.parametrize("damped", [False, True])
+def test_flows_that_reach_30_to_50_length_scales(damped):
+    """Waves that nothing damps need the tables to be as sharp there as near by."""
+    flow = one_flow(length=1.0)
+    flow["first_order"] = flow["first_order"] * (3.0 if damped else 14.0)
+    if not damped:
+        flow["second_order"] = np.zeros_like(flow["second_order"])
+    x1, x2 = points(count=12, size=3.0)
+    generator = [tf.constant(flow[f"{n}_order"])[None] for n in ("zeroth", "first", "second")]
+    flows = Flows(*generator, (0, 1, 2), PRIOR["signal_std"], PRIOR["length_scale"], tf.float32)
+    assert 30.0 < flows.reach < 50.0
+    expected = coupled_kernel(x1, x2, **PRIOR, **flow, num_nodes=320).numpy()
+    for dtype, tolerance in (("float64", 2e-12), ("float32", 2e-6)):
+        found = steerable_kernel(
+            x1.astype(dtype), x2.astype(dtype), frequencies=(0, 1, 2), **PRIOR, **flow
+        )
+        assert np.max(np.abs(found - expected)) < tolerance * np.max(np.abs(expected))
+
+
+def test_series_of_every_length_compile_with_their_gradients():
+    """One function of the generator, compiled once: its values decide on the series."""
+    flow = one_flow((0, 1), length=0.3)
+    # About as far as the flow carries.
+    near = np.array([[0.0, 0.0], [0.1, 0.14], [-0.17, 0.02], [0.0, -0.15]])
+    x2 = tf.zeros(2, tf.float64)
+    first_order = flow.pop("first_order")
+    rng = np.random.default_rng(1)
+    weights, direction = rng.normal(size=(4, 3, 3)), rng.normal(size=first_order.shape)
+
+    def total(x, b):
+        with tf.GradientTape() as tape:
+            tape.watch([x, b])
+            kernel = steerable_kernel(x, x2, frequencies=(0, 1), first_order=b, **PRIOR, **flow)
+            out = tf.reduce_sum(weights * kernel)
+        return out, *tape.gradient(out, [x, b])
+
+    compiled = tf.function(total, jit_compile=True)
+    lengths = set()
+    for stretch in (1.0, 20.0, 60.0):
+        x1, b = tf.constant(near * stretch), tf.constant(first_order * stretch)
+        generator = [t[None] for t in (flow["zeroth_order"], b, flow["second_order"])]
+        lengths.add(int(Flows(*generator, (0, 1), *PRIOR.values(), tf.float64).level))
+        eager = total(x1, b)
+        for found, expected in zip(compiled(x1, b), eager, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+        step = 1e-6
+        ends = [compiled(x1, b + sign * step * direction)[0] for sign in (1.0, -1.0)]
+        slope = np.sum(direction * eager[2])
+        assert abs(slope) > 0.01
+        np.testing.assert_allclose((ends[0] - ends[1]) / (2 * step), slope, rtol=1e-5, atol=1e-6)
+    assert lengths == {0, 1, 2}
 
 
 def test_gradient_by_the_points():

@@ -36,7 +36,7 @@ import tensorflow as tf
 
 from tfpn.math.coupled import symbols
 from tfpn.math.coupled_exponential import matrix_exponential
-from tfpn.math.steerable.radial import RESOLUTION, quadrature, series_matrix
+from tfpn.math.steerable.radial import RESOLUTION, quadrature
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,9 +131,12 @@ class Flows:
 
     Attributes:
         count: K.
+        reach: distance beyond which all that the flows make of the kernel has decayed, in length
+            scales.
         unit: L, the unit of length of the tables: the length scale, or more where a flow reaches
-            farther than the tables. What they cut off then is of relative size
+            farther than the largest of them. What they cut off then is of relative size
             ``exp(-(U l / L)^2 / 2)``, or less if the flow damps it.
+        level: index of the first series that holds the flows' reach, an int32 scalar.
     """
 
     def __init__(self, zeroth_order, first_order, second_order, frequencies, signal_std,
@@ -142,7 +145,11 @@ class Flows:
         signal_std, length_scale = (
             tf.cast(tf.convert_to_tensor(t, dtype), tf.float64) for t in (signal_std, length_scale)
         )
-        self.unit = self._unit(first_order, second_order, length_scale)
+        self.reach = self._reach(first_order, second_order, length_scale)
+        reaches = tf.constant(self.resolution.reaches, tf.float64)
+        farther = tf.maximum(self.reach / reaches[-1], tf.ones([], tf.float64))
+        self.unit = tf.stop_gradient(length_scale) * farther
+        self.level = tf.reduce_sum(tf.cast(self.reach > reaches[:-1], tf.int32))
         self.count = first_order.shape[0]
         nodes, weights = quadrature(self.resolution)
         radii = nodes / self.unit
@@ -161,7 +168,7 @@ class Flows:
         )
         self._weights = weights
 
-    def _unit(self, first_order, second_order, length_scale):
+    def _reach(self, first_order, second_order, length_scale):
         first_order, second_order, length_scale = (
             tf.stop_gradient(t) for t in (first_order, second_order, length_scale)
         )
@@ -172,8 +179,7 @@ class Flows:
         # Singular values of B_1 come in pairs, as a rotation by pi changes its sign.
         speed = norm(first_order[:, 0]) / math.sqrt(2.0)
         spread = tf.sqrt(tf.square(length_scale) + 2.0 * norm(second_order[:, 0, 0]))
-        needed = speed + self.resolution.margin * spread
-        return tf.maximum(length_scale, needed / self.resolution.reach)
+        return (speed + self.resolution.margin * spread) / length_scale
 
     def two_sided(self):
         """The same with E E^H in place of E, for (A k A')."""
@@ -188,25 +194,22 @@ class Flows:
         factor = entry.scale * self._spectrum[:, None]
         return symbol * tf.complex(factor, tf.zeros_like(factor))
 
-    def coefficients(self, group):
-        """Coefficients of the series of ``D exp(-i n phi)``, a group's entries without direction.
+    def spectra(self, group):
+        """Hankel transforms of a group's entries without direction, ``D exp(-i n phi)``.
 
         Returns:
-            [2 K E, J] in the order part (real, imaginary), flow, entry.
+            [2, K, E, Q] in float64 in the order part (real, imaginary), flow, entry, node.
         """
         parts = []
         for entry in group.entries:
-            matrix = tf.constant(series_matrix(abs(entry.order), self.resolution))
             symbol = self._entry(entry)
             real, imaginary = (
-                tf.matmul(part, matrix, transpose_a=True, transpose_b=True)
-                for part in (tf.math.real(symbol), tf.math.imag(symbol))
-            )  # [K, J]
+                tf.transpose(part) for part in (tf.math.real(symbol), tf.math.imag(symbol))
+            )
             for _ in range(abs(entry.order) % 4):  # times i
                 real, imaginary = -imaginary, real
             parts.append(tf.stack([real, imaginary]))
-        stacked = tf.stack(parts, axis=2)
-        return tf.cast(tf.reshape(stacked, [-1, self.resolution.terms]), self.dtype)
+        return tf.stack(parts, axis=2)
 
     def prior(self, group, out):
         """``E[z_alpha^k conj z_alpha^k']`` before any observation, from the inputs of a group.

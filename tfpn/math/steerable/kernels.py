@@ -11,7 +11,7 @@ from tfpn.math.coupled import read_generator
 from tfpn.math.fusion import fused, fusion, is_active
 from tfpn.math.steerable.fields import width
 from tfpn.math.steerable.harmonics import Flows, groups
-from tfpn.math.steerable.radial import polar, waves
+from tfpn.math.steerable.radial import polar, series_matrix, waves
 
 
 def cross_kernels(query, points, flows, all_groups):
@@ -30,19 +30,14 @@ def cross_kernels(query, points, flows, all_groups):
     orders = {entry.order for group in all_groups for entry in group.entries}
     distance, harmonics = polar(query, points, max(map(abs, orders)))
     distance *= tf.cast(1.0 / flows.unit, distance.dtype)
-    radial = {
-        parity: waves(distance, parity, flows.resolution)
-        for parity in sorted({group.parity for group in all_groups})
-    }
     one, zero = tf.ones_like(distance), tf.zeros_like(distance)
     directions = {0: (one, zero)}
     for order, (cosine, sine) in harmonics.items():
         directions[order], directions[-order] = (cosine, sine), (cosine, -sine)
     found = {}
-    for parity, wave in radial.items():
-        same = [group for group in all_groups if group.parity == parity]
-        # One product for all of them: the waves are read once.
-        profiles = tf.matmul(tf.concat([flows.coefficients(g) for g in same], axis=0), wave)
+    for parity in sorted({group.parity for group in all_groups}):
+        same = tuple(group for group in all_groups if group.parity == parity)
+        profiles = _profiles(distance, flows, same)
         turns = [
             tf.stack([directions[entry.order][part] for entry in group.entries], axis=2)
             for group in same
@@ -50,6 +45,59 @@ def cross_kernels(query, points, flows, all_groups):
         ]
         found.update(zip(same, _turned(profiles, turns, flows.count), strict=True))
     return [found[group] for group in all_groups]
+
+
+def _profiles(distance, flows, same):
+    """Series of groups of one parity, [B, M, sum of 2 K E, N].
+
+    The flows' reach decides which series. Waves are computed again for gradients: they are larger
+    than all else, and XLA would hold those of every series.
+    """
+    resolution, level = flows.resolution, flows.level
+
+    def series(index, distance, *spectra):
+        coefficients = [
+            _coefficients(part, group, resolution, index)
+            for part, group in zip(spectra, same, strict=True)
+        ]
+        # One product for all groups: the waves are read once.
+        coefficients = tf.cast(tf.concat(coefficients, axis=0), distance.dtype)
+        return tf.matmul(coefficients, waves(distance, same[0].parity, resolution, index))
+
+    def chosen(function):
+        levels = range(len(resolution.terms))
+        return tf.switch_case(level, [functools.partial(function, index) for index in levels])
+
+    @tf.custom_gradient
+    def apply(distance, *spectra):
+        def gradient(upstream):
+            def by_distance(index):
+                with tf.GradientTape() as tape:
+                    tape.watch(distance)
+                    found = series(index, distance, *spectra)
+                return tape.gradient(found, distance, upstream)
+
+            def by_spectra(index):
+                with tf.GradientTape() as tape:
+                    tape.watch(spectra)
+                    found = series(index, distance, *spectra)
+                return tape.gradient(found, spectra, upstream)
+
+            # Apart, as the points' gradients are often not asked for.
+            return chosen(by_distance), *chosen(by_spectra)
+
+        return chosen(lambda index: series(index, distance, *spectra)), gradient
+
+    return apply(distance, *[flows.spectra(group) for group in same])
+
+
+def _coefficients(spectra, group, resolution, level):
+    """[2, K, E, Q] -> the series of a group's entries, [2 K E, J]."""
+    found = [
+        tf.tensordot(part, tf.constant(series_matrix(abs(entry.order), resolution, level)), [2, 1])
+        for entry, part in zip(group.entries, tf.unstack(spectra, axis=2), strict=True)
+    ]
+    return tf.reshape(tf.stack(found, axis=2), [-1, resolution.terms[level]])
 
 
 def _turned(profiles, turns, flows):
@@ -143,9 +191,10 @@ def steerable_kernel(
     Only the generator's behaviour along the first axis is read (B_1, S_11 and C): the rest follows
     from equivariance, which the result has to rounding whatever the generator is. The error is
     below 1e-12 (float64) or 1e-6 (float32) of the largest value where the flow's transport plus 8
-    (5.5) widths of the diffused kernel are within 18 (12) length scales. Flows that reach farther,
-    f times that, are cut off at frequencies where the kernel's spectrum is ``exp(-35 / f^2)``
-    (``exp(-20 / f^2)``); what they damp there does not count.
+    (5.5) widths of the diffused kernel are within 72 (60) length scales; time and memory grow
+    beyond 18 and 36 (12 and 24). Flows that reach farther, f times that, are cut off at frequencies
+    where the kernel's spectrum is ``exp(-35 / f^2)`` (``exp(-20 / f^2)``); what they damp there
+    does not count.
 
     Args:
         x1: points [..., 2].

@@ -11,6 +11,9 @@ with ``theta = pi t / T`` and j up to ``J = U T / pi``. From g at the nodes to c
 matrix for each order: the nodes' weights, Bessel functions and the series' projection. L only says
 how the plane is measured; P does not depend on it, so it carries no gradient.
 
+The nodes serve series of several T, of which a flow takes the first that holds it: short ones cost
+less for each pair of points.
+
 Series of even orders other than 0 vanish at 0 exactly, as odd ones do, and at coincident points
 ``exp(i n phi)`` is taken as 0 for n other than 0.
 """
@@ -29,27 +32,28 @@ class Resolution:
     """Sizes of the tables for a dtype.
 
     Attributes:
-        reach: T, the largest distance.
-        terms: J, terms of a series.
+        cutoff: U, the largest u.
         nodes: number of nodes u.
+        terms: J, numbers of terms of the series, increasing.
         margin: widths of a diffused kernel after which it has decayed.
     """
 
-    reach: float
-    terms: int
+    cutoff: float
     nodes: int
+    terms: tuple
     margin: float
 
     @property
-    def cutoff(self):
-        """U, the largest u."""
-        return math.pi * self.terms / self.reach
+    def reaches(self):
+        """T of each series, the largest distance that it holds."""
+        return tuple(math.pi * terms / self.cutoff for terms in self.terms)
 
 
 # The Gaussian at the cutoff, exp(-U^2 / 2), is 3e-9 and 6e-16; at the margin 3e-7 and 1e-14.
+# Reaches of 12, 24 and 60, and of 18, 36 and 72.
 RESOLUTION = {
-    tf.float32: Resolution(reach=12.0, terms=24, nodes=64, margin=5.5),
-    tf.float64: Resolution(reach=18.0, terms=48, nodes=112, margin=8.0),
+    tf.float32: Resolution(cutoff=2.0 * math.pi, nodes=224, terms=(24, 48, 120), margin=5.5),
+    tf.float64: Resolution(cutoff=8.0 * math.pi / 3.0, nodes=384, terms=(48, 96, 192), margin=8.0),
 }
 
 
@@ -62,18 +66,19 @@ def quadrature(resolution):
 
 
 @functools.cache
-def series_matrix(order, resolution):
+def series_matrix(order, resolution, level):
     """From g at the nodes to the coefficients c of ``int_0^U u J_order(u t) g(u) du``, [J, Q]."""
     nodes, weights = quadrature(resolution)
-    points = 8 * resolution.terms
+    terms, reach = resolution.terms[level], resolution.reaches[level]
+    points = 4 * terms
     theta = np.linspace(0.0, np.pi, points + 1)
-    values = scipy.special.jv(order, np.outer(resolution.reach * theta / np.pi, nodes))
+    values = scipy.special.jv(order, np.outer(reach * theta / np.pi, nodes))
     ends = np.ones(points + 1)
     ends[[0, -1]] = 0.5  # the trapezoidal rule
     if order % 2:
-        waves = np.sin(np.outer(np.arange(1, resolution.terms + 1), theta))
+        waves = np.sin(np.outer(np.arange(1, terms + 1), theta))
     else:
-        waves = np.cos(np.outer(np.arange(resolution.terms), theta))
+        waves = np.cos(np.outer(np.arange(terms), theta))
     matrix = (2.0 / points) * (waves * ends) @ values
     if order % 2 == 0:
         matrix[0] *= 0.5
@@ -82,19 +87,20 @@ def series_matrix(order, resolution):
     return matrix * weights
 
 
-def waves(distance, parity, resolution):
+def waves(distance, parity, resolution, level):
     """``cos(j theta)``, j = 0 ... J - 1, or ``sin(j theta)``, j = 1 ... J.
 
     Args:
         distance: t [B, M, N]; beyond the reach it is taken as the reach.
         parity: 0 for cosines, 1 for sines.
         resolution: a `Resolution`.
+        level: index of one of its series.
 
     Returns:
         [B, M, J, N].
     """
-    theta = tf.minimum(distance * (math.pi / resolution.reach), math.pi)
-    multiples = np.arange(resolution.terms)[:, None] + parity
+    theta = tf.minimum(distance * (math.pi / resolution.reaches[level]), math.pi)
+    multiples = np.arange(resolution.terms[level])[:, None] + parity
     angles = theta[:, :, None] * tf.constant(multiples, distance.dtype)
     return tf.sin(angles) if parity else tf.cos(angles)
 
