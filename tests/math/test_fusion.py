@@ -11,6 +11,11 @@ import tfpn
 TOLERANCE = 2e-4
 
 
+@pytest.fixture(autouse=True)
+def _fuse_small_maps(monkeypatch):
+    monkeypatch.setattr("tfpn.layers.base._FUSED_ENTRIES", 80)
+
+
 def _observations(rng, batch=3, points=20):
     variance = rng.uniform(0.0, 0.1, size=(batch, points, 1))
     variance[:, -4:] = np.inf
@@ -69,3 +74,8 @@ def test_only_training_with_a_known_number_of_points_is_fused():
     assert _compiled_functions(training=True, points=20) > 0
     assert _compiled_functions(training=True, points=None) == 0
     assert _compiled_functions(training=False, points=20) == 0
+
+
+def test_small_maps_are_not_fused(monkeypatch):
+    monkeypatch.setattr("tfpn.layers.base._FUSED_ENTRIES", 81)  # 20 points, 4 channels
+    assert _compiled_functions(training=True, points=20) == 0

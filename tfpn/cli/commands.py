@@ -286,7 +286,10 @@ def _predict(options):
                 f"{options.file}: {key} has {found} {what}; this model was built for {wanted}"
             )
     _check_range(options.file, observed, model)
-    probabilities = training.class_probabilities(model, {**observed, **beside})
+    try:
+        probabilities = training.class_probabilities(model, {**observed, **beside})
+    except ValueError as error:  # the model's own check of its input
+        raise CommandError(f"{options.file}: {error}") from error
     predicted = probabilities.argmax(-1)
     if options.output is None:
         _write_csv(sys.stdout, predicted, probabilities)
