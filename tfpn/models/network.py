@@ -59,13 +59,42 @@ class PNNetwork(Predictive, keras.Model):
                 self._check_query(inputs)
         return super().__call__(inputs, *args, **kwargs)
 
-    def fit(self, x=None, *args, **kwargs):
+    def fit(self, x=None, y=None, *args, **kwargs):
         """Keras's, after a check of arrays (see `predict`)."""
-        return super().fit(self._checked(x, cast=True), *args, **kwargs)
+        x = self._checked(x, cast=True)
+        self._create_variables(x, y)
+        return super().fit(x, y, *args, **kwargs)
 
-    def evaluate(self, x=None, *args, **kwargs):
+    def evaluate(self, x=None, y=None, *args, **kwargs):
         """Keras's, after a check of arrays (see `predict`)."""
-        return super().evaluate(self._checked(x, cast=True), *args, **kwargs)
+        x = self._checked(x, cast=True)
+        self._create_variables(x, y)
+        return super().evaluate(x, y, *args, **kwargs)
+
+    def _create_variables(self, x, y):
+        """Creates the optimizer's and the metrics' variables, which saves half of the tracing.
+
+        Keras leaves them to the first step, and TensorFlow traces a step that creates variables
+        twice, and keeps both graphs.
+        """
+        if not self.compiled or tf.distribute.has_strategy():
+            return
+        if self.optimizer is not None and not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
+        if isinstance(x, tf.data.Dataset):
+            spec = x.element_spec
+            y = spec[1] if isinstance(spec, tuple) and len(spec) > 1 else None
+        if not (hasattr(y, "shape") and hasattr(y, "dtype") and len(self.outputs) == 1):
+            return
+        sizes = [1, *(size or 1 for size in y.shape[1:])]
+        output = self.outputs[0]
+        same = len(sizes) == len(output.shape)
+        shape = [size or (sizes[k] if same else 1) for k, size in enumerate(output.shape)]
+        try:
+            self.compute_metrics(None, tf.zeros(sizes, y.dtype), tf.zeros(shape, output.dtype))
+        except Exception:  # What is wrong with the targets, the first step says better.
+            return
+        self.reset_metrics()
 
     def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None):
         """Keras's, for arrays in the model's own dtype.
