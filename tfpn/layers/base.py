@@ -300,7 +300,8 @@ class GPPosteriorLayer(GPLayer):
         mean = tf.reduce_sum(nll) / tf.maximum(entries, 1.0)
         # Keras adds all losses up in its own float type.
         self.add_loss(tf.cast(self.marginal_likelihood_weight * mean, keras.config.floatx()))
-        self.nll_tracker.update_state(mean)
+        # As Keras weighs a batch's loss in the mean over an epoch.
+        self.nll_tracker.update_state(mean, sample_weight=tf.shape(variance)[0])
 
     def get_config(self):
         return {

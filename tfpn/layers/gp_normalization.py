@@ -17,7 +17,8 @@ class GPNormalization(GPLayer):
     m is the mean of the values and q^2 their total variance, that of the values plus the mean of
     their uncertainties (law of total variance), over the observed entries of the batch. That
     spread is what a unit-variance prior in the next layer expects. In inference running averages
-    of m and q^2 take the batch's place, as in batch normalisation.
+    of m and q^2 take the batch's place, as in batch normalisation; so they do, and stay as they
+    are, in a frozen layer (``trainable=False``).
 
     Args:
         momentum: of the running averages, which begin as plain means over the first batches.
@@ -61,7 +62,7 @@ class GPNormalization(GPLayer):
         with self._fusion(training, values.shape[-1], points):
             values, variance, missing, infinite = observed_entries(values, variance)
         gamma, beta = self._cast(self.gamma), self._cast(self.beta)
-        if training:
+        if training and self.trainable:
             weight = 1.0 - missing
             count = channel_sum(weight)
             with self._fusion(training, values.shape[-1], points):

@@ -17,7 +17,7 @@ class SteerableNormalization(FieldsMixin, GPLayer):
     ``values' = gamma (values - m) / q + beta`` and ``variance' = (gamma / q)^2 variance``: for
     scalars as there; for fields of frequency 1 or more m and beta are 0, and q^2 is the mean over
     the block's components of square plus variance. Batch statistics in training, running averages
-    in inference.
+    in inference and in a frozen layer.
 
     Args:
         fields: type of the input, as in `SteerablePNConv`.
@@ -64,7 +64,7 @@ class SteerableNormalization(FieldsMixin, GPLayer):
         with self._fusion(training, values.shape[-1], points):
             values, variance, missing, infinite = observed_entries(values, variance)
         weight = 1.0 - missing
-        if training:
+        if training and self.trainable:
             mean, spread, count = field_statistics(values, variance, weight, self.fields)
             self._update_averages(mean, spread, count)
         else:

@@ -34,6 +34,7 @@ class PNNetwork(Predictive, keras.Model):
     def __init__(self, inputs, outputs, *, config, moments, calibrated, trainable):
         super().__init__(inputs=inputs, outputs=outputs, name=config["name"])
         self.trainable = trainable
+        self._task_loss = keras.metrics.Mean(name="task_loss", dtype="float32")
         self._moments_output = moments
         self._calibrated = calibrated
         self._calibration = None
@@ -70,6 +71,17 @@ class PNNetwork(Predictive, keras.Model):
         x = self._checked(x, cast=True)
         self._create_variables(x, y)
         return super().evaluate(x, y, *args, **kwargs)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Keras's; what `compile`'s loss gives of it is shown as "task_loss" besides."""
+        total = super().compute_loss(x, y, y_pred, sample_weight, training)
+        # Keras divides all losses by the number of replicas, and metrics not.
+        task = tf.distribute.get_strategy().num_replicas_in_sync * total
+        if self.losses:
+            task -= tf.add_n([tf.cast(loss, task.dtype) for loss in self.losses])
+        count = tf.shape(tf.nest.flatten(y_pred)[0])[0]
+        self._task_loss.update_state(task, sample_weight=count)
+        return total
 
     def _create_variables(self, x, y):
         """Creates the optimizer's and the metrics' variables, which saves half of the tracing.
