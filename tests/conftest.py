@@ -1,5 +1,10 @@
 """Puts this folder on the path, for the modules that tests in several folders share."""
 
+import gc
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# What XLA compiles here runs a few times, so that optimising it takes longer than it saves.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# Tracing makes millions of objects that stay: looking for garbage takes a tenth of the time.
+gc.set_threshold(100_000, 50, 50)
