@@ -8,8 +8,8 @@ import importlib
 from tfpn._version import __version__
 
 _SUBMODULES = (
-    *("augmentation", "datasets", "distributions", "evaluation", "figures", "layers", "math"),
-    *("metrics", "models", "recipes", "symmetry", "training", "tuning"),
+    *("augmentation", "callbacks", "datasets", "distributions", "evaluation", "figures", "layers"),
+    *("math", "metrics", "models", "recipes", "symmetry", "training", "tuning", "wrappers"),
 )
 _FUNCTIONS = {"check_equivariance": "tfpn.symmetry", "observations": "tfpn.contract"}
 

@@ -1,0 +1,60 @@
+"""Watch a network's Gaussian processes while it trains: feature maps, length scales, calibration.
+
+    python examples/watch_training.py
+    tensorboard --logdir runs/watch_training/events
+
+Handwritten digits, each seen at 20 of its 64 pixels. The folder --output receives the same for
+those without TensorBoard: a picture of the feature maps of three digits and a reliability diagram
+of every epoch, and monitor.csv with all numbers.
+"""
+
+import argparse
+import csv
+from pathlib import Path
+
+import keras
+
+import tfpn
+
+
+def numbers_of(path, name):
+    """One quantity's values over the epochs, from a monitor's table."""
+    with open(path, newline="", encoding="utf-8") as file:
+        return [float(row["value"]) for row in csv.DictReader(file) if row["name"] == name]
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", default="runs/watch_training", metavar="FOLDER")
+    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--channels", type=int, default=12)
+    parser.add_argument("--digits", type=int, default=1258, help="to train on, at most 1258")
+    options = parser.parse_args(arguments)
+
+    keras.utils.set_random_seed(0)
+    data = tfpn.datasets.digits(keep=20)
+    x = {key: array[: options.digits] for key, array in data.train.x.items()}
+    y = data.train.y[: options.digits]
+    model = tfpn.models.PNCNN(10, channels=options.channels, num_blocks=2, num_basis=5)
+    model.adapt(x)
+    model.compile(
+        optimizer=keras.optimizers.Adam(1e-2),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    folder = Path(options.output)
+    monitor = tfpn.callbacks.TrainingMonitor(
+        *(data.validation.x, data.validation.y), log_dir=folder / "events", folder=folder
+    )
+    history = model.fit(x, y, batch_size=50, epochs=options.epochs, callbacks=[monitor], verbose=2)
+
+    for name in ("training/task_loss", "training/conv_1_nll", "training/conv_2_nll"):
+        print(name, [round(value, 3) for value in numbers_of(folder / "monitor.csv", name)])
+    for name in ("conv_1/length_scale", "conv_2/length_scale", "calibration/ece"):
+        print(name, [round(value, 3) for value in numbers_of(folder / "monitor.csv", name)])
+    print(f"wrote pictures, monitor.csv and events/ to {folder}")
+    return model, history.history
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,275 @@
+"""Keras callbacks: what a network's Gaussian processes do while it trains.
+
+Needs matplotlib (``pip install 'tfpn[plots]'``), and TensorBoard for its event files.
+"""
+
+import csv
+import importlib.util
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfpn import evaluation, figures
+from tfpn.contract import KEYS
+from tfpn.layers import PNConv, SteerablePNConv
+from tfpn.layers.base import check_count
+
+_HEADER = ["epoch", "name", "value"]
+# Of `tfpn.evaluation.classification_metrics` and `gaussian_metrics`, what is no measure of quality.
+_NOT_SHOWN = ("error", "examples", "residuals")
+
+
+class TrainingMonitor(keras.callbacks.Callback):
+    """Records feature maps, the priors' parameters and calibration at the end of epochs.
+
+    It writes to TensorBoard, to a folder, or to both:
+
+    - The learned numbers of every Gaussian process, `learned_parameters`: "conv_1/length_scale",
+      "conv_1/signal_std", "conv_1/observation_noise", "conv_1/drift", "conv_1/diffusion" and so on.
+      TensorBoard shows single numbers as curves and several as histograms.
+    - Keras's logs of the epoch as "training/loss", "training/val_loss", "training/task_loss" (what
+      the loss given to `compile` contributes), "training/conv_1_nll" and so on. Of the model's
+      loss, "loss" is "task_loss" plus each layer's ``marginal_likelihood_weight`` times its "nll".
+    - "feature_maps", a picture by `tfpn.figures.feature_maps`: mean and standard deviation of the
+      output of every block of the network, for a few examples. Of a `SteerablePNCNN` these are the
+      components of its fields in the axes of the points.
+    - With ``y``, of a classifier: accuracy, likelihood, Brier score and expected calibration error
+      as "calibration/ece" and so on (see `tfpn.evaluation.classification_metrics`), and a
+      reliability diagram. Of a regression model or one of fields: "calibration/spread",
+      "calibration/coverage_95" and so on (see `tfpn.evaluation.gaussian_metrics`), and a Q-Q plot.
+      Before `calibrate` a regression model's variances hold no noise of the targets: where they
+      are noisy the spread is above 1.
+
+    Args:
+        x: validation examples, the model's input dict.
+        y: their labels (integers) or targets (NaN where not measured), or None, which leaves
+            calibration out.
+        log_dir: folder of TensorBoard's event files, or None. Steps are epochs, as in
+            `keras.callbacks.TensorBoard`, with which it can be shared.
+        folder: folder of ``monitor.csv`` (columns epoch, name and value, entries of arrays as
+            "conv_1/drift[2,0]") and of pictures such as ``feature_maps_0003.png``, or None. Rows of
+            an earlier training stay only for epochs before the first that is written.
+        every: number of epochs from one record to the next; the first is after so many.
+        examples: number of examples in the picture of feature maps, the first of ``x`` with a
+            reading; 0 leaves it out, as it must be for points of more than two dimensions.
+        channels, resolution: as in `tfpn.figures.feature_maps`.
+        bins: of the calibration errors and the reliability diagram.
+        batch_size: validation examples at a time.
+
+    Epochs are counted from 0, as Keras counts them.
+
+    Raises:
+        TypeError: if ``x`` is not a dict.
+        ValueError: for bad arguments; when training begins, if the model's predictions have no
+            distribution whose calibration could be measured.
+        ImportError: for ``log_dir`` without TensorBoard.
+
+    Example:
+
+    >>> import tempfile, keras, numpy as np, tfpn
+    >>> rng = np.random.default_rng(0)
+    >>> x = tfpn.observations(rng.uniform(size=(4, 9, 1)), rng.normal(size=(4, 9)))
+    >>> y = np.array([0, 1, 0, 1])
+    >>> model = tfpn.models.PNCNN(2, spatial_dim=1, channels=2, num_blocks=1, num_basis=1)
+    >>> model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    >>> folder = tempfile.mkdtemp()
+    >>> monitor = tfpn.callbacks.TrainingMonitor(x, y, folder=folder, examples=1)
+    >>> history = model.fit(x, y, callbacks=[monitor], verbose=0)
+    >>> import os
+    >>> sorted(os.listdir(folder))
+    ['feature_maps_0000.png', 'monitor.csv', 'reliability_0000.png']
+    """
+
+    def __init__(
+        self,
+        x,
+        y=None,
+        *,
+        log_dir=None,
+        folder=None,
+        every=1,
+        examples=3,
+        channels=None,
+        resolution=48,
+        bins=evaluation.BINS,
+        batch_size=32,
+    ):
+        super().__init__()
+        if not isinstance(x, dict) or not set(KEYS) <= set(x):
+            raise TypeError(
+                f"x must be the model's input dict with the keys {', '.join(KEYS)} (see "
+                f"tfpn.observations), found {list(x) if isinstance(x, dict) else type(x).__name__}."
+            )
+        self.x = {key: np.asarray(array) for key, array in x.items()}
+        self.y = None if y is None else np.asarray(y)
+        count, dim = len(self.x["points"]), self.x["points"].shape[-1]
+        if y is not None and self.y.shape[:1] != (count,):
+            raise ValueError(f"y has the shape {self.y.shape}, but x holds {count} examples.")
+        if log_dir is None and folder is None:
+            raise ValueError("give log_dir (TensorBoard), folder (CSV and PNG), or both.")
+        if log_dir is not None and importlib.util.find_spec("tensorboard") is None:
+            raise ImportError(
+                "log_dir needs TensorBoard: pip install tensorboard, or give folder alone."
+            )
+        self.log_dir = log_dir
+        self.folder = None if folder is None else Path(folder)
+        self.every = check_count("every", every)
+        self.examples = examples if examples == 0 else check_count("examples", examples)
+        if self.examples and dim > 2:
+            raise ValueError(
+                f"x has points of {dim} dimensions, and pictures of feature maps need one or two: "
+                "give examples=0."
+            )
+        self.maps = {"channels": channels, "resolution": check_count("resolution", resolution)}
+        self.bins, self.batch_size = check_count("bins", bins), batch_size
+        self._writer = None
+
+    def on_train_begin(self, logs=None):
+        """Opens the files, after a look at what the model can tell."""
+        config = self.model.get_config()
+        if self.y is not None and config["num_classes"] is None and not self.model.finite_variance:
+            raise ValueError(
+                f"{self.model.name} predicts no variance, so y has no calibration to measure: "
+                "build the model with pooling=(low, high), or give the monitor y=None."
+            )
+        if self.y is not None and config["num_classes"] == 1:
+            raise ValueError(
+                f"{self.model.name} has num_classes=1 and no class probabilities: build it with "
+                "num_classes=2, or give the monitor y=None."
+            )
+        self._begun = False
+        if self.log_dir is not None:
+            self._writer = tf.summary.create_file_writer(str(self.log_dir))
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+
+    def on_epoch_end(self, epoch, logs=None):
+        """Records the epoch, if it is one to be recorded."""
+        if (epoch + 1) % self.every:
+            return
+        numbers = learned_parameters(self.model)
+        numbers |= {f"training/{key}": np.asarray(value) for key, value in (logs or {}).items()}
+        pictures = {}
+        if self.examples:
+            seen = np.isfinite(self.x["variance"]).any((1, 2))
+            shown = np.flatnonzero(seen)[: self.examples]
+            some = {key: array[shown] for key, array in self.x.items()}
+            pictures["feature_maps"] = figures.feature_maps(self.model, some, **self.maps)
+        if self.y is not None:
+            quality, name, picture = self._calibration()
+            pictures[name] = picture
+            numbers |= {
+                f"calibration/{key}": np.asarray(value)
+                for key, value in quality.items()
+                if key not in _NOT_SHOWN
+            }
+        if self.log_dir is not None:
+            self._write_events(epoch, numbers, pictures)
+        if self.folder is not None:
+            self._write_rows(epoch, numbers)
+            for name, picture in pictures.items():
+                figures.save(picture, self.folder / f"{name}_{epoch:04d}.png")
+
+    def on_train_end(self, logs=None):
+        """Closes the event file."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def _calibration(self):
+        """Measures of quality on the validation examples, name and picture of the calibration."""
+        if self.model.get_config()["num_classes"] is not None:
+            probabilities = self.model.predict_proba(self.x, batch_size=self.batch_size)
+            quality = evaluation.classification_metrics(probabilities, self.y, self.bins)
+            picture = figures.reliability_diagram(probabilities, self.y, self.bins)
+            return quality, "reliability", picture
+        predicted = self.model.predict_distribution(self.x, batch_size=self.batch_size)
+        mean, deviations = predicted.mean().numpy(), predicted.stddev().numpy()
+        if self.y.size != mean.size:
+            raise ValueError(f"y has the shape {self.y.shape}, the predictions {mean.shape}.")
+        residuals = self.y.reshape(mean.shape) - mean
+        known = ~np.isnan(residuals)
+        residuals, deviations = residuals[known], deviations[known]
+        quality = evaluation.gaussian_metrics(residuals, deviations)
+        return quality, "qq_plot", figures.qq_plot(residuals, deviations)
+
+    def _write_events(self, epoch, numbers, pictures):
+        with self._writer.as_default(step=epoch):
+            for name, value in numbers.items():
+                if value.ndim:
+                    tf.summary.histogram(name, value)
+                else:
+                    tf.summary.scalar(name, value)
+            for name, picture in pictures.items():
+                picture.canvas.draw()
+                tf.summary.image(name, np.asarray(picture.canvas.buffer_rgba())[None])
+        self._writer.flush()
+
+    def _write_rows(self, epoch, numbers):
+        path, kept = self.folder / "monitor.csv", []
+        if not self._begun and path.exists():
+            kept = _rows_before(path, epoch)
+        with open(path, "a" if self._begun else "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            if not self._begun:
+                writer.writerows([_HEADER, *kept])
+            for name, value in numbers.items():
+                for place, number in np.ndenumerate(value):
+                    entry = f"[{','.join(map(str, place))}]" if place else ""
+                    writer.writerow([epoch, name + entry, repr(float(number))])
+        self._begun = True
+
+
+def learned_parameters(model):
+    """What a model's Gaussian processes and flows have learned, in the data's units.
+
+    Args:
+        model: one of `tfpn.models`.
+
+    Returns:
+        A dict of NumPy arrays, named by layer and quantity, of all convolutions and the pooling
+        (K is the number of basis operators, d the points' dimension):
+
+        - "conv_1/length_scale", "conv_1/signal_std", and where it is learned
+          "conv_1/observation_noise" (a standard deviation): numbers, or one for each channel.
+        - "conv_1/drift" [K, d] and "conv_1/diffusion" [K, d, d] (the covariance) of a `PNConv`.
+        - "conv_1/zeroth_order" [K, r, r], "conv_1/first_order" [K, 2, r, r] and
+          "conv_1/second_order" [K, 2, 2, r, r] of a `SteerablePNConv`: its flows' generators.
+
+    Example:
+
+    >>> import tfpn
+    >>> model = tfpn.models.PNCNN(2, channels=2, num_blocks=1, num_basis=3, spacing=0.5)
+    >>> found = tfpn.callbacks.learned_parameters(model)
+    >>> round(float(found["conv_1/length_scale"]), 3), found["conv_1/drift"].shape
+    (0.5, (3, 2))
+    """
+    found = {}
+    for layer in model.pn_layers:
+        quantities = {
+            "length_scale": tf.exp(layer.log_length_scale),
+            "signal_std": tf.exp(layer.log_signal_std),
+        }
+        if layer.log_observation_noise is not None:
+            quantities["observation_noise"] = tf.exp(layer.log_observation_noise)
+        if isinstance(layer, PNConv):
+            factor = tf.convert_to_tensor(layer.diffusion_factor)
+            quantities["drift"] = layer.drift
+            quantities["diffusion"] = tf.matmul(factor, factor, transpose_b=True)
+        elif isinstance(layer, SteerablePNConv):
+            orders = ("zeroth_order", "first_order", "second_order")
+            quantities |= zip(orders, layer.generators(), strict=True)
+        found |= {f"{layer.name}/{name}": np.asarray(q) for name, q in quantities.items()}
+    return found
+
+
+def _rows_before(path, epoch):
+    """The table's rows of earlier epochs."""
+    with open(path, newline="", encoding="utf-8") as file:
+        header, *rows = list(csv.reader(file)) or [None]
+    if header != _HEADER:
+        raise ValueError(
+            f"folder: {path} is not a monitor's table (first line {header}); give another folder."
+        )
+    return [row for row in rows if int(row[0]) < epoch]
