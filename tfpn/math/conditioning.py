@@ -46,17 +46,23 @@ class Conditioning:
         """Whether every channel has a signal standard deviation and a length scale of its own."""
         return self.signal_std.shape.rank > 0
 
-    def factorised(self):
-        """The same with the whitener and the log determinant, for shared noise."""
-        whitener, log_det = whiten(*self._matrices(self.points, self.given_variance))
+    def factorised(self, dtype):
+        """The same with the whitener and the log determinant, for shared noise.
+
+        ``dtype`` is that of the factorisation; the results have the observations'.
+        """
+        matrices = self._matrices(self.points, self.given_variance, dtype)
+        whitener, log_det = (tf.cast(t, self.values.dtype) for t in whiten(*matrices))
         return dataclasses.replace(self, whitener=whitener, log_det=log_det)
 
-    def _matrices(self, points, given_variance):
+    def _matrices(self, points, given_variance, dtype=None):
         """K and S's diagonal, for shared noise."""
-        covariance = rbf_kernel(
-            points, points, signal_std=self.signal_std, length_scale=self.length_scale
+        points, signal_std, length_scale, noise = (
+            tf.cast(t, dtype or t.dtype)
+            for t in (points, self.signal_std, self.length_scale, self._noise(given_variance))
         )
-        return covariance, self._noise(given_variance)
+        covariance = rbf_kernel(points, points, signal_std=signal_std, length_scale=length_scale)
+        return covariance, noise
 
     def _noise(self, given_variance):
         # With channel noise the prior may differ from channel to channel.
@@ -151,12 +157,16 @@ def response(cross, weights):
     return tf.reshape(flat, tf.concat([shape[:3], tf.shape(weights)[-1:]], axis=0))
 
 
-def prepare(points, values, variance, *, signal_std, length_scale, noise, observation_noise):
+def prepare(
+    points, values, variance, *, signal_std, length_scale, noise, observation_noise,
+    factorisation_dtype=None,
+):  # fmt: skip
     """Checks observations and prior parameters and brings them into the form of `Conditioning`.
 
     What is not observed is replaced here, so that it can influence neither results nor gradients:
     values become 0, and so do coordinates of padding points that are not finite.
-    Arguments and errors are those of `tfpn.math.convolve`.
+    Arguments and errors are those of `tfpn.math.convolve`. In ``factorisation_dtype``, by default
+    that of values, the covariance matrix of shared noise is computed and factorised.
     """
     if noise not in NOISE:
         raise ValueError(f"noise must be one of {NOISE}, found {noise!r}.")
@@ -211,7 +221,7 @@ def prepare(points, values, variance, *, signal_std, length_scale, noise, observ
         length_scale=length_scale,
         shared=noise == "shared",
     )
-    return gp.factorised() if gp.shared else gp
+    return gp.factorised(factorisation_dtype or values.dtype) if gp.shared else gp
 
 
 def _shared_variance(variance):
