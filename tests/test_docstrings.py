@@ -20,7 +20,7 @@ def modules():
     yield from (
         f"tfpn.{name}" for name in ("augmentation", "evaluation", "figures", "metrics", "recipes")
     )
-    yield from ("tfpn.spacing", "tfpn.symmetry")
+    yield from ("tfpn.debug", "tfpn.spacing", "tfpn.symmetry")
     for package in PACKAGES:
         yield package
         path = importlib.import_module(package).__path__

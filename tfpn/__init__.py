@@ -8,8 +8,9 @@ import importlib
 from tfpn._version import __version__
 
 _SUBMODULES = (
-    *("augmentation", "callbacks", "datasets", "distributions", "evaluation", "figures", "layers"),
-    *("math", "metrics", "models", "recipes", "symmetry", "training", "tuning", "wrappers"),
+    *("augmentation", "callbacks", "datasets", "debug", "distributions", "evaluation", "figures"),
+    *("layers", "math", "metrics", "models", "recipes", "symmetry", "training", "tuning"),
+    "wrappers",
 )
 _FUNCTIONS = {"check_equivariance": "tfpn.symmetry", "observations": "tfpn.contract"}
 
