@@ -104,9 +104,10 @@ def _readings(frame, labels, points, value, noise):
     for name in columns:
         empty = frame[name].isna()
         if empty.any():
+            row = frame.index[empty].tolist()[0]
             raise ValueError(
-                f"column {name!r} is empty in the row {frame.index[empty][0]!r}, which holds a "
-                "value: fill it or drop the row."
+                f"column {name!r} is empty in the row {row!r}, which holds a value: fill it or "
+                "drop the row."
             )
     if frame.empty:
         raise ValueError(f"column {value!r} of frame holds no value; there is nothing to observe.")
