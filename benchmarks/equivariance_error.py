@@ -5,7 +5,7 @@ scalar and a vector field, with the defaults of `tfpn.models.SteerablePNCNN`, ar
 examples of exact readings and checked by `tfpn.check_equivariance` at random angles, before and
 after training. White noise is the hardest signal: nothing of it is explained by its neighbours.
 
-    python benchmarks/equivariance.py
+    python benchmarks/equivariance_error.py
 
 writes benchmarks/equivariance/errors.csv, largest errors relative to the largest output.
 """
