@@ -2,6 +2,8 @@
 
 import csv
 import importlib.util
+import pathlib
+import runpy
 
 import keras
 import matplotlib.image
@@ -251,6 +253,21 @@ def test_steerable_fields(tmp_path):
     assert np.abs(along_x).max() > 1e-3
 
 
+def test_example(tmp_path, capsys):
+    path = pathlib.Path(__file__).parents[1] / "examples" / "watch_training.py"
+    example = runpy.run_path(str(path))
+    options = ["--epochs", "1", "--digits", "50", "--channels", "3", "--output", str(tmp_path)]
+    model, history = example["main"](options)
+    assert {"feature_maps_0000.png", "reliability_0000.png"} <= {p.name for p in tmp_path.iterdir()}
+    table = read_table(tmp_path / "monitor.csv")[0]
+    assert table["training/task_loss"] == pytest.approx(history["task_loss"][0], rel=1e-6)
+    length = np.exp(model.get_layer("conv_2").log_length_scale.numpy())
+    assert read_events(tmp_path / "events")["conv_2/length_scale"] == [
+        (0, pytest.approx(length, rel=1e-6))
+    ]
+    assert f"conv_2/length_scale [{round(table['conv_2/length_scale'], 3)}" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
@@ -259,6 +276,7 @@ def test_steerable_fields(tmp_path):
         ({"y": np.zeros(3, int)}, r"y has the shape \(3,\), but x holds 2 examples"),
         ({"every": 0}, "every must be .* found 0"),
         ({"examples": -1}, "examples must be .* found -1"),
+        ({"x": {**make(2), "variance": np.full((2, 6, 1), np.inf)}}, "x has no example with a r"),
         ({"x": make(2, dim=3)}, "x has points of 3 dimensions.*examples=0"),
         ({"bins": 0}, "bins must be .* found 0"),
     ],

@@ -122,6 +122,10 @@ class TrainingMonitor(keras.callbacks.Callback):
                 f"x has points of {dim} dimensions, and pictures of feature maps need one or two: "
                 "give examples=0."
             )
+        seen = np.flatnonzero(np.isfinite(self.x["variance"]).any((1, 2)))
+        if self.examples and not len(seen):
+            raise ValueError("x has no example with a reading; give others, or examples=0.")
+        self.shown = seen[: self.examples]
         self.maps = {"channels": channels, "resolution": check_count("resolution", resolution)}
         self.bins, self.batch_size = check_count("bins", bins), batch_size
         self._writer = None
@@ -153,9 +157,7 @@ class TrainingMonitor(keras.callbacks.Callback):
         numbers |= {f"training/{key}": np.asarray(value) for key, value in (logs or {}).items()}
         pictures = {}
         if self.examples:
-            seen = np.isfinite(self.x["variance"]).any((1, 2))
-            shown = np.flatnonzero(seen)[: self.examples]
-            some = {key: array[shown] for key, array in self.x.items()}
+            some = {key: array[self.shown] for key, array in self.x.items()}
             pictures["feature_maps"] = figures.feature_maps(self.model, some, **self.maps)
         if self.y is not None:
             quality, name, picture = self._calibration()
