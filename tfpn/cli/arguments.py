@@ -135,6 +135,12 @@ def _add_train(commands):
         help="go on after the last finished epoch of the run in the folder",
     )
     existing.add_argument("--overwrite", action="store_true", help="replace the run in the folder")
+    train.add_argument(
+        "--strategy",
+        choices=("mirrored", "multi-worker"),
+        help="train on all GPUs of this machine, or on the workers of the cluster described by "
+        "the environment variable TF_CONFIG; the batch size is that of all together",
+    )
 
 
 def _recipes():

@@ -63,9 +63,15 @@ def _train(options):
 
     print(f"GPUs found: {len(training.list_gpus())}", file=sys.stderr)
     result = training.train(
-        recipe, folder, resume=options.resume, overwrite=options.overwrite, verbose=_verbosity()
+        recipe,
+        folder,
+        resume=options.resume,
+        overwrite=options.overwrite,
+        verbose=_verbosity(),
+        strategy=options.strategy and training.make_strategy(options.strategy),
     )
-    print(json.dumps(result), flush=True)
+    if result is not None:  # The chief of several workers says it.
+        print(json.dumps(result), flush=True)
 
 
 def _tune(options):

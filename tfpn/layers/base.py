@@ -12,6 +12,7 @@ from tfpn.math.checks import same_sizes
 from tfpn.math.conditioning import NOISE, TRAINS
 from tfpn.math.fusion import fusion
 from tfpn.math.low_rank import factors_first, factors_last
+from tfpn.math.replicas import replica_id, replica_sum
 
 if keras.backend.backend() != "tensorflow":
     raise ImportError(
@@ -297,9 +298,13 @@ class GPPosteriorLayer(GPLayer):
             count = tf.math.is_finite(variance)
             per_entry = 1
         entries = per_entry * tf.reduce_sum(tf.cast(count, nll.dtype))
-        mean = tf.reduce_sum(nll) / tf.maximum(entries, 1.0)
+        # Over the whole batch: replicas of a tf.distribute step may differ in their observations.
+        total, entries = replica_sum(tf.reduce_sum(nll), entries)
+        mean = total / tf.maximum(entries, 1.0)
         # Keras adds all losses up in its own float type.
-        self.add_loss(tf.cast(self.marginal_likelihood_weight * mean, keras.config.floatx()))
+        loss = tf.cast(self.marginal_likelihood_weight * mean, keras.config.floatx())
+        loss.replica = replica_id()  # Replicas take turns, and Keras keeps one list of losses.
+        self.add_loss(loss)
         # As Keras weighs a batch's loss in the mean over an epoch.
         self.nll_tracker.update_state(mean, sample_weight=tf.shape(variance)[0])
 

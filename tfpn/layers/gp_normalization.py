@@ -7,6 +7,7 @@ from tfpn.layers.base import GPLayer, check_number, check_positive
 from tfpn.math.channels import channel_sum
 from tfpn.math.missing import observed_entries
 from tfpn.math.normalization import normalize
+from tfpn.math.replicas import replica_sum
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -64,7 +65,7 @@ class GPNormalization(GPLayer):
         gamma, beta = self._cast(self.gamma), self._cast(self.beta)
         if training and self.trainable:
             weight = 1.0 - missing
-            count = channel_sum(weight)
+            (count,) = replica_sum(channel_sum(weight))
             with self._fusion(training, values.shape[-1], points):
                 values, variance, scale, mean, spread = normalize(
                     values, variance, weight, gamma, beta, self.epsilon

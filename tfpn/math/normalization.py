@@ -4,13 +4,14 @@ import tensorflow as tf
 
 from tfpn.math.channels import channel_sum
 from tfpn.math.fusion import fused, fusion, is_active
+from tfpn.math.replicas import replica_sum
 
 
 def normalize(values, variance, weight, gamma, beta, epsilon):
     """Affine map per channel by the statistics of the batch itself, with a hand-written gradient.
 
     With the mean m of the values and their total variance q^2 (variance of the values plus mean of
-    the variances) over entries of weight 1:
+    the variances) over entries of weight 1, with `tf.distribute` of all replicas:
 
         values' = gamma (values - m) / sqrt(q^2 + epsilon) + beta
         variance' = gamma^2 variance / (q^2 + epsilon)
@@ -35,10 +36,11 @@ def _normalize(values, variance, weight, gamma, beta, epsilon):
     @tf.custom_gradient
     def apply(values, variance, gamma, beta):
         active = is_active()
-        count = tf.maximum(channel_sum(weight), 1.0)
-        mean = channel_sum(values) / count
+        count, total = replica_sum(channel_sum(weight), channel_sum(values))
+        count = tf.maximum(count, 1.0)
+        mean = total / count
         centred, square = _centre(values, variance, weight, mean)
-        spread = channel_sum(square) / count
+        spread = replica_sum(channel_sum(square))[0] / count
         inverse = tf.math.rsqrt(spread + epsilon)
         scale = gamma * inverse
 
@@ -50,8 +52,9 @@ def _normalize(values, variance, weight, gamma, beta, epsilon):
                 d_beta = channel_sum(d_values)
                 d_scale += channel_sum(for_values) + 2.0 * scale * channel_sum(for_variance)
                 # scale depends on the spread, whose derivative is 2 centred / n and 1 / n.
-                d_spread = -0.5 * d_scale * scale * tf.square(inverse) / count
-                centre = scale * d_beta / count
+                all_d_scale, all_d_beta = replica_sum(d_scale, d_beta)
+                d_spread = -0.5 * all_d_scale * scale * tf.square(inverse) / count
+                centre = scale * all_d_beta / count
                 d_values, d_variance = _input_gradient(
                     d_values, d_variance, centred, weight, scale, d_spread, centre
                 )

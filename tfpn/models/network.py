@@ -10,6 +10,7 @@ from tfpn.contract import KEYS, check_observations, check_query
 from tfpn.layers import IntegralPooling
 from tfpn.layers.base import GPPosteriorLayer, check_count
 from tfpn.layers.integral_pooling import read_box, read_disc
+from tfpn.math.replicas import replica_id, replica_sum
 from tfpn.models.predictive import Predictive, not_calibrated
 from tfpn.spacing import point_spacing
 
@@ -34,6 +35,7 @@ class PNNetwork(Predictive, keras.Model):
     def __init__(self, inputs, outputs, *, config, moments, calibrated, trainable):
         super().__init__(inputs=inputs, outputs=outputs, name=config["name"])
         self.trainable = trainable
+        self._distributed = tf.distribute.has_strategy()
         self._task_loss = keras.metrics.Mean(name="task_loss", dtype="float32")
         self._moments_output = moments
         self._calibrated = calibrated
@@ -72,16 +74,63 @@ class PNNetwork(Predictive, keras.Model):
         self._create_variables(x, y)
         return super().evaluate(x, y, *args, **kwargs)
 
+    @property
+    def losses(self):
+        """Keras's, of this replica alone where `tf.distribute` splits the batch."""
+        here = replica_id()
+        return [loss for loss in super().losses if getattr(loss, "replica", here) == here]
+
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Keras's; what `compile`'s loss gives of it is shown as "task_loss" besides."""
+        """Keras's; what `compile`'s loss gives of it is shown as "task_loss" besides.
+
+        With `tf.distribute` it is on every replica the loss of the whole batch, divided by the
+        number of replicas as Keras does.
+        """
         total = super().compute_loss(x, y, y_pred, sample_weight, training)
         # Keras divides all losses by the number of replicas, and metrics not.
-        task = tf.distribute.get_strategy().num_replicas_in_sync * total
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        task, others = replicas * total, 0.0
         if self.losses:
-            task -= tf.add_n([tf.cast(loss, task.dtype) for loss in self.losses])
+            others = tf.add_n([tf.cast(loss, task.dtype) for loss in self.losses])
+            task -= others
         count = tf.shape(tf.nest.flatten(y_pred)[0])[0]
+        if replicas > 1:
+            size = tf.cast(count, task.dtype)
+            # The last batch may leave a replica without examples, whose mean is NaN.
+            part, size = replica_sum(tf.where(count > 0, task, 0.0) * size, size)
+            task = part / tf.maximum(size, 1.0)
+            total = (task + others) / replicas
         self._task_loss.update_state(task, sample_weight=count)
         return total
+
+    def train_step(self, data):
+        """Keras's."""
+        return self._for_workers(super().train_step(data))
+
+    def test_step(self, data):
+        """Keras's."""
+        return self._for_workers(super().test_step(data))
+
+    def _for_workers(self, logs):
+        """With several workers Keras takes the mean over an axis that its logs do not have."""
+        strategy = self.distribute_strategy
+        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            return {key: tf.reshape(value, [1]) for key, value in logs.items()}
+        return logs
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        """Keras's, with a replica's part of the first batch.
+
+        Keras takes the mean over the replicas, which fails where their parts differ in size.
+        """
+        if iterator is not None and self._distributed:
+            _, _, batches = next(iter(iterator))
+            data_batch = tf.nest.map_structure(
+                lambda parts: self.distribute_strategy.experimental_local_results(parts)[0],
+                next(batches),
+            )
+            iterator = None
+        super()._maybe_symbolic_build(iterator, data_batch)
 
     def _create_variables(self, x, y):
         """Creates the optimizer's and the metrics' variables, which saves half of the tracing.
@@ -89,7 +138,8 @@ class PNNetwork(Predictive, keras.Model):
         Keras leaves them to the first step, and TensorFlow traces a step that creates variables
         twice, and keeps both graphs.
         """
-        if not self.compiled or tf.distribute.has_strategy():
+        # Keras builds what was made under a strategy before the first step.
+        if not self.compiled or self._distributed or tf.distribute.has_strategy():
             return
         if self.optimizer is not None and not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)

@@ -23,6 +23,7 @@ from tfpn.training.folder import (
 )
 from tfpn.training.log import read_log
 from tfpn.training.run import list_gpus, train
+from tfpn.training.strategies import make_strategy
 
 __all__ = [
     "BACKUP",
@@ -45,6 +46,7 @@ __all__ = [
     "list_gpus",
     "load_run",
     "make_batches",
+    "make_strategy",
     "probabilities",
     "read_log",
     "train",

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn import evaluation, recipes
+from tfpn.training import strategies
 from tfpn.training.backup import Backup, restore
 from tfpn.training.callbacks import EarlyStopping
 from tfpn.training.errors import RunError
@@ -23,6 +24,7 @@ from tfpn.training.folder import (
     MODEL,
     RELIABILITY,
     RESULT,
+    load_run,
     open_folder,
 )
 from tfpn.training.log import read_log, trim_log
@@ -39,7 +41,7 @@ def list_gpus():
     return gpus
 
 
-def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
+def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto", strategy=None):
     """Trains the model of a recipe and writes a run folder.
 
     The folder receives recipe.toml (with every default written out), log.csv, backup/,
@@ -56,18 +58,23 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
             run's own. Where there is no run yet, one is started.
         overwrite: replace the run in `folder`.
         verbose: as in `keras.Model.fit`.
+        strategy: a `tf.distribute.Strategy` over the devices or machines to train on, such as
+            `tfpn.training.make_strategy` makes; by default one device. Of several workers the
+            chief writes the run folder, which all of them have to see for `resume`.
 
     Returns:
         A dict: recipe, test_error, test_accuracy and validation_accuracy (fractions), test_nll
         (nats per example), test_brier and test_ece, for two classes test_auroc,
         test_average_precision and the same of the validation part
         (`tfpn.evaluation.classification_metrics`), parameters, epochs (trained), seconds (all
-        epochs, also those before a resume), seed, run (the folder).
+        epochs, also those before a resume), seed, run (the folder). None on workers other than the
+        chief.
 
     Raises:
         RecipeError: the recipe is not usable, or has a `patience` without a validation part.
         RunError: the folder holds a run and neither `resume` nor `overwrite` is given, the recipe
-            of a resumed run has changed, or the data set lacks a test part.
+            of a resumed run has changed, the data set lacks a test part, or the workers do not
+            see the same run folder.
         TrainingDiverged: the loss became NaN or infinite. The backup of the last good epoch stays.
 
     Example:
@@ -87,8 +94,25 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
     """
     folder = Path(folder)
     recipe = recipes.resolve(recipe)
+    strategy = strategy or tf.distribute.get_strategy()
+    keras.utils.set_random_seed(recipe.sections["training"]["seed"])
+    data = _load_data(recipe)
+    with strategies.work_folder(strategy, folder) as place:
+        with strategy.scope():
+            model = _trained(recipe, data, place, resume, overwrite, verbose, strategy)
+        model.save(place / MODEL)
+        result = None
+        if strategies.is_chief(strategy):
+            if strategy is not tf.distribute.get_strategy():
+                model, _ = load_run(folder)  # as one device measures it
+            result = _measured(recipe, folder, model, data)
+        strategies.wait_for_all(strategy)
+    return result
+
+
+def _load_data(recipe):
+    """The data set of a recipe, after checks."""
     training = recipe.sections["training"]
-    keras.utils.set_random_seed(training["seed"])
     data = recipes.load_data(recipe)
     if data.test is None:
         raise RunError("the data set has no test part; give [data] a test_fraction above 0")
@@ -98,6 +122,12 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
             f"{training['patience']}, but the data set has no validation part to stop by; give 0, "
             "or [data] a validation_fraction above 0"
         )
+    return data
+
+
+def _trained(recipe, data, folder, resume, overwrite, verbose, strategy):
+    """The model, trained in the strategy's scope."""
+    training = recipe.sections["training"]
     model = recipes.build_model(recipe)
     recipes.check_data(recipe, model, data)
     batches = make_batches(recipe, recipes.model_inputs(model, data.train), data.train.y)
@@ -106,6 +136,7 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
     model.adapt(data.train.x)
     compile_model(model, training, len(batches))
     finished = restore(model, folder / BACKUP)
+    strategies.check_agreement(strategy, finished)
     log = folder / LOG
     if finished:
         trim_log(log, finished)
@@ -129,11 +160,16 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto"):
             training,
             callbacks=callbacks,
             initial_epoch=finished,
-            verbose=verbose,
+            verbose=verbose if strategies.is_chief(strategy) else 0,
         )
     if stopping:
         stopping.restore(model)
-    model.save(folder / MODEL)
+    return model
+
+
+def _measured(recipe, folder, model, data):
+    """Writes the result and the pictures of a trained model, and returns the result."""
+    training = recipe.sections["training"]
     test = class_probabilities(
         model, recipes.model_inputs(model, data.test), batch_size=training["batch_size"]
     )

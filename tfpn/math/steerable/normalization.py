@@ -3,11 +3,14 @@
 import tensorflow as tf
 
 from tfpn.math.channels import channel_sum
+from tfpn.math.replicas import replica_sum
 from tfpn.math.steerable.fields import join_fields, split_fields, spread_blocks
 
 
 def field_statistics(values, variance, weight, fields):
     """Means of scalars and spreads of blocks over the observed entries of a batch.
+
+    With `tf.distribute` the batch is that of all replicas.
 
     Args:
         values, variance: [B, N, c], 0 where the weight is 0.
@@ -19,11 +22,12 @@ def field_statistics(values, variance, weight, fields):
         ``(value - m)^2 + variance``, with m = 0 for what is no scalar; and the number of entries
         [blocks].
     """
-    count = channel_sum(weight)
+    count, values_sum = replica_sum(channel_sum(weight), channel_sum(values))
     total = tf.maximum(count, 1.0)
-    mean = split_fields(channel_sum(values) / total, fields).get(0, tf.zeros([0], values.dtype))
+    mean = split_fields(values_sum / total, fields).get(0, tf.zeros([0], values.dtype))
     square = tf.square(values - _for_scalars(mean, fields) * weight) + variance
-    return mean, _by_block(channel_sum(square) / total, fields), _by_block(count, fields)
+    (square_sum,) = replica_sum(channel_sum(square))
+    return mean, _by_block(square_sum / total, fields), _by_block(count, fields)
 
 
 def _by_block(numbers, fields):
