@@ -265,7 +265,8 @@ def test_example(tmp_path, capsys):
     assert read_events(tmp_path / "events")["conv_2/length_scale"] == [
         (0, pytest.approx(length, rel=1e-6))
     ]
-    assert f"conv_2/length_scale [{round(table['conv_2/length_scale'], 3)}" in capsys.readouterr().out
+    shown = f"conv_2/length_scale [{round(table['conv_2/length_scale'], 3)}]"
+    assert shown in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,10 @@ class TestScikitLearn:
         with pytest.raises(ValueError, match=r"shape \(2, 3, 4\), expected \[B, N, 1 \+ 2c\]"):
             unpack(np.zeros((2, 3, 4)), 1)
 
+    def test_one_class(self):
+        with pytest.raises(ValueError, match=r"y holds the class \['a'\] alone"):
+            PNClassifier(build).fit(np.zeros((2, 6, 3)), ["a", "a"])
+
     def test_cross_validation(self):
         x, codes = waves()
         X, y = pack(x), np.array(["falling", "rising"])[codes]

@@ -236,8 +236,13 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
             X: array [B, N, d + 2c] from `pack`.
             y: labels [B] of any kind.
             **kwargs: of Keras's `fit`, such as ``sample_weight``.
+
+        Raises:
+            ValueError: if there are fewer than two classes in ``y``, or for another shape of ``X``.
         """
         self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y holds the class {self.classes_.tolist()} alone; give two or more.")
         return self._fit(X, codes, len(self.classes_), kwargs)
 
     def predict_proba(self, X):
