@@ -5,12 +5,13 @@ The parts are imported on first use, so that ``import tfpn`` is quick and does n
 
 import importlib
 
+from tfpn._registration import register as _register
 from tfpn._version import __version__
 
 _SUBMODULES = (
-    *("augmentation", "callbacks", "datasets", "debug", "distributions", "evaluation", "figures"),
-    *("layers", "math", "metrics", "models", "recipes", "symmetry", "training", "tuning"),
-    "wrappers",
+    *("augmentation", "callbacks", "datasets", "debug", "distributions", "evaluation"),
+    *("exporting", "figures", "layers", "math", "metrics", "models", "recipes", "symmetry"),
+    *("training", "tuning", "wrappers"),
 )
 _FUNCTIONS = {"check_equivariance": "tfpn.symmetry", "observations": "tfpn.contract"}
 
@@ -29,3 +30,6 @@ def __getattr__(name):
 
 def __dir__():
     return sorted({*globals(), *__all__})
+
+
+_register()

@@ -14,7 +14,6 @@ from layer_harness import (
     assert_same,
     gradients,
     make_input,
-    perturb,
 )
 
 # Float64, condition numbers below 1e4: rounding stays below 1e-11.
@@ -127,19 +126,6 @@ def test_configuration_holds_every_argument(case, changed):
     for mine, other_weight in zip(layer.weights, rebuilt.weights, strict=True):
         np.testing.assert_array_equal(mine, other_weight)
     assert_same(rebuilt(x), layer(x), rtol=0)
-
-
-@every_case
-def test_saved_model_computes_the_same(case, tmp_path):
-    x = make_input(case.sporadic, "float32")
-    model = functional(case.make("float32"), "float32")
-    perturb(model)
-    expected = model(x)
-    path = tmp_path / "model.keras"
-    model.save(path)
-    loaded = keras.saving.load_model(path, safe_mode=True)
-    assert_same(loaded(x), expected, rtol=0)
-    assert [w.path for w in loaded.weights] == [w.path for w in model.weights]
 
 
 @every_case

@@ -5,7 +5,6 @@ import threading
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import tfpn
 from tfpn.models import SteerablePNCNN
@@ -55,26 +54,6 @@ def test_xla_trains_as_without_it(model):
     assert any(np.any(a != b) for a, b in zip(expected, model.get_weights(), strict=True))
     for found, weight in zip(weights, expected, strict=True):
         np.testing.assert_allclose(found, weight, rtol=1e-4, atol=1e-5)
-
-
-def test_export_leaves_batch_and_points_free(model, tmp_path):
-    model.export(tmp_path / "served", format="tf_saved_model", verbose=False)
-    served = tf.saved_model.load(str(tmp_path / "served"))
-    for x in (data(), data(3, 9)):
-        given = {key: tf.constant(value) for key, value in x.items()}
-        np.testing.assert_allclose(served.serve(given), model(x), rtol=1e-4, atol=1e-5)
-
-
-def test_copies_and_weights_in_files(model, tmp_path):
-    x, expected = data(), model(data())
-    for copy in (keras.models.clone_model(model), type(model).from_config(model.get_config())):
-        assert np.any(np.asarray(copy(x)) != expected)
-        copy.set_weights(model.get_weights())
-        np.testing.assert_array_equal(copy(x), expected)
-    model.save_weights(tmp_path / "model.weights.h5")
-    other = small()
-    other.load_weights(tmp_path / "model.weights.h5")
-    np.testing.assert_array_equal(other(x), expected)
 
 
 def test_two_threads_predict_at_once(model):

@@ -1,0 +1,112 @@
+"""ONNX and TensorFlow Lite files compute what the models do, or are refused with the reason."""
+
+import keras
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import tensorflow as tf
+from layer_harness import perturb
+from saved_models import SMALL, assert_same, data, inputs_of, layers_model, partly_seen, tensors
+
+import tfpn
+
+# What a plain PNCNN is made of.
+EXPORTABLE = ("conv", "conv_none", "relu", "mix", "norm", "pool", "gated_relu", "steerable_mix",
+              "steerable_norm")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def layers():
+    model = layers_model(EXPORTABLE)
+    perturb(model)
+    return model
+
+
+def run_onnx(path, x):
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return dict(zip([o.name for o in session.get_outputs()], session.run(None, x), strict=True))
+
+
+def test_onnx_computes_the_same(layers, tmp_path):
+    path = tmp_path / "layers.onnx"
+    tfpn.exporting.onnx(layers, path)
+    for size in ({}, {"examples": 4, "points": 9}):
+        x = partly_seen(data(**size))
+        expected = {f"output_{key}": value for key, value in layers(tensors(x)).items()}
+        # float32, another order of operations, condition numbers up to 1e4
+        assert_same(run_onnx(path, x), expected, rtol=2e-3, atol=2e-3)
+    graph = onnx.load(path).graph
+    sizes = [[d.dim_value for d in i.type.tensor_type.shape.dim][:2] for i in graph.input]
+    assert sizes == [[0, 0]] * 4  # 0 is a free one
+
+
+def test_onnx_of_a_classifier(tmp_path):
+    model = tfpn.models.PNCNN(3, in_channels=2, **SMALL)
+    perturb(model)
+    tfpn.exporting.onnx(model, tmp_path / "model.onnx")
+    found = run_onnx(tmp_path / "model.onnx", data(points=7))["output"]
+    np.testing.assert_allclose(found, model(data(points=7)), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("case", "operation"),
+    [("pool_disc", "BesselI0e"), ("pool_box", "Erf in double precision"),
+     ("conv_channel", "MatrixDiagPartV3"), ("steerable_conv", "MatrixSolve")],
+)  # fmt: skip
+def test_onnx_names_what_it_has_not(case, operation, tmp_path):
+    path = tmp_path / "model.onnx"
+    with pytest.raises(ValueError, match=f"operations without an ONNX form.*{operation}"):
+        tfpn.exporting.onnx(layers_model([case]), path)
+    assert not path.exists()
+
+
+@pytest.fixture(scope="module")
+def elementwise():
+    """Layers that condition nothing."""
+    model = layers_model(["relu", "mix", "norm"])
+    perturb(model)
+    return model
+
+
+@pytest.mark.parametrize("select_ops", [False, True])
+def test_tflite_computes_the_same(elementwise, select_ops, tmp_path):
+    path = tmp_path / "model.tflite"
+    tfpn.exporting.tflite(elementwise, path, select_ops=select_ops)
+    run = tf.lite.Interpreter(str(path)).get_signature_runner("serving_default")
+    for points in (6, 9):
+        x = partly_seen(data(points=points))
+        assert_same(run(**x), elementwise(tensors(x)), rtol=1e-5, atol=1e-6)
+
+
+def test_tflite_needs_select_operations_for_gaussian_processes(tmp_path):
+    path = tmp_path / "model.tflite"
+    model = layers_model(["pool"])
+    with pytest.raises(ValueError, match="Cholesky.*MatrixTriangularSolve.*select_ops=True"):
+        tfpn.exporting.tflite(model, path, select_ops=False)
+    assert not path.exists()
+    tfpn.exporting.tflite(model, path)
+    interpreter = tf.lite.Interpreter(str(path))
+    (details,) = interpreter.get_signature_list().values()
+    assert set(details["inputs"]) == set(partly_seen(data()))
+    # This TensorFlow's interpreter cannot factorise anything: the reason is not the model.
+    with pytest.raises(RuntimeError, match="Flex delegate"):
+        interpreter.allocate_tensors()
+
+
+@pytest.mark.parametrize("export", [tfpn.exporting.onnx, tfpn.exporting.tflite])
+def test_models_that_cannot_be_exported(export, tmp_path):
+    path = tmp_path / "model.tflite"
+    with pytest.raises(TypeError, match="model: give a Keras model.*found ProbReLU"):
+        export(tfpn.layers.ProbReLU(), path)
+    with pytest.raises(ValueError, match="inputs points, values, variance are not float32"):
+        export(tfpn.models.PNCNN(2, dtype="float64", **SMALL), path)
+    x = inputs_of(data())
+    listed = keras.Model([x["points"], x["values"]], x["values"] + 1.0)
+    with pytest.raises(ValueError, match="its input is not a dict"):
+        export(listed, path)
+
+
+def test_tflite_file_has_its_ending(elementwise, tmp_path):
+    with pytest.raises(ValueError, match="path: must end in '.tflite', found .*model.lite"):
+        tfpn.exporting.tflite(elementwise, tmp_path / "model.lite")

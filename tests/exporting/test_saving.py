@@ -1,0 +1,124 @@
+"""Every layer and model comes back from every file and copy, and from SavedModels, the same."""
+
+import json
+import subprocess
+import sys
+import zipfile
+
+import h5py
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from saved_models import COPIES, MODELS, assert_same, made, tensors
+
+import tfpn
+from tfpn import _registration
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def name(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(name):
+    return made(name)
+
+
+@pytest.fixture(scope="module")
+def expected(model, name):
+    return {points: model(tensors(MODELS[name][1](points=points))) for points in (6, 9)}
+
+
+@pytest.mark.parametrize("route", COPIES.values(), ids=COPIES.keys())
+def test_copies_compute_the_same(model, name, expected, route, tmp_path):
+    copy = route(model, name, tmp_path)
+    assert type(copy) is type(model)
+    assert [weight.name for weight in copy.weights] == [weight.name for weight in model.weights]
+    # Calibration, which no output depends on, and the statistics of normalisations, too.
+    for found, weight in zip(copy.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(found, weight)
+    assert_same(copy(tensors(MODELS[name][1](points=6))), expected[6])
+
+
+def test_clones_compute_the_same(model, name, expected):
+    """Keras clones a model's layers into a plain functional model, without its calibration."""
+    clone = keras.models.clone_model(model)
+    clone.set_weights([w for layer in model.layers for w in layer.get_weights()])
+    assert_same(clone(tensors(MODELS[name][1](points=6))), expected[6])
+
+
+def test_saved_model_leaves_examples_and_points_free(model, name, expected, tmp_path):
+    if name == "regressor":
+        return  # it is in "nested"
+    model.export(tmp_path / "served", verbose=False)
+    signature = tf.saved_model.load(tmp_path / "served").signatures["serving_default"]
+    _, given = signature.structured_input_signature
+    for points, output in expected.items():
+        x = MODELS[name][1](points=points)
+        assert {key: spec.shape.as_list() for key, spec in given.items()} == {
+            key: [None, None, array.shape[-1]] for key, array in x.items()
+        }
+        output = output if isinstance(output, dict) else {"output_0": output}
+        # float32, another order of operations, condition numbers up to 1e4
+        assert_same(signature(**tensors(x)), output, rtol=2e-3, atol=2e-3)
+
+
+def test_files_hold_neither_code_nor_pickles(model, tmp_path):
+    model.save(tmp_path / "model.keras")
+    with zipfile.ZipFile(tmp_path / "model.keras") as archive:
+        assert set(archive.namelist()) == {"metadata.json", "config.json", "model.weights.h5"}
+        config = archive.read("config.json").decode()
+        archive.extract("model.weights.h5", tmp_path)
+    json.loads(config)
+    assert "__lambda__" not in config
+    kinds = set()
+    with h5py.File(tmp_path / "model.weights.h5") as file:
+        file.visititems(
+            lambda _, item: kinds.add(item.dtype.kind) if hasattr(item, "dtype") else None
+        )
+    assert kinds <= set("fiu") and "f" in kinds
+
+
+def test_import_tfpn_is_enough_to_load(tmp_path):
+    """In a new process, where tfpn is imported before Keras and loads nothing of it."""
+    model = made("regressor")
+    x = MODELS["regressor"][1]()
+    model.save(tmp_path / "model.keras")
+    np.savez(tmp_path / "x.npz", **x)
+    code = (
+        "import sys, tfpn\n"
+        "assert 'keras' not in sys.modules and 'tensorflow' not in sys.modules\n"
+        "import keras, numpy as np\n"
+        "assert 'tfpn.models' not in sys.modules\n"
+        "model = keras.models.load_model('model.keras')\n"
+        "np.save('y.npy', model(dict(np.load('x.npz'))))\n"
+        "print(type(model).__module__)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split()[-1] == "tfpn.models.pncnn"
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), model(x), rtol=1e-5, atol=1e-5)
+
+
+def test_all_classes_are_known_to_keras_after_import_tfpn(monkeypatch):
+    """Where Keras was imported first; a class that was imported is not replaced."""
+    names = {(m, n) for m in ("tfpn.layers", "tfpn.models") for n in getattr(
+        tfpn, m.removeprefix("tfpn.")).__all__}  # fmt: skip
+    assert names | {("tfpn.metrics", "BinaryAUC")} == {
+        (module, name) for module, names in _registration.MODULES.items() for name in names
+    }
+    known = keras.saving.get_custom_objects()
+    registered = {key for key in known if key.startswith("tfpn>")}
+    assert registered == {f"tfpn>{n}" for names in _registration.MODULES.values() for n in names}
+    layer = tfpn.layers.ProbReLU(name="given")
+    monkeypatch.delitem(known, "tfpn>ProbReLU")
+    saved = keras.saving.serialize_keras_object(layer)
+    with pytest.raises(TypeError, match="Could not locate class 'ProbReLU'"):
+        keras.saving.deserialize_keras_object(saved)
+    _registration.register()
+    assert type(keras.saving.deserialize_keras_object(saved)) is tfpn.layers.ProbReLU
+    assert known["tfpn>PNConv"] is tfpn.layers.PNConv

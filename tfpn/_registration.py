@@ -1,0 +1,64 @@
+"""Tells Keras where tfpn's classes are, without loading Keras.
+
+`keras.models.load_model` finds a class under its registered name only if the module that defines it
+was imported. After ``import tfpn`` it finds a stand-in, which imports the class once a file asks
+for it.
+"""
+
+import importlib.util
+import sys
+
+# Registered names are "tfpn>" and the class's name.
+MODULES = {
+    "tfpn.layers": (
+        *("ChannelMix", "GPNormalization", "GatedReLU", "IntegralPooling", "PNConv", "ProbReLU"),
+        *("SteerableMix", "SteerableNormalization", "SteerablePNConv"),
+    ),
+    "tfpn.metrics": ("BinaryAUC",),
+    "tfpn.models": ("PNCNN", "PNTimeSeriesClassifier", "SteerablePNCNN"),
+}
+
+
+class _OnFirstUse:
+    """Stands for a class until Keras wants to build one from its configuration."""
+
+    def __init__(self, module, name):
+        self._module, self._name = module, name
+
+    def from_config(self, config):
+        return getattr(importlib.import_module(self._module), self._name).from_config(config)
+
+
+class _AfterKeras:
+    """Finds Keras as Python does, and registers when it has been imported."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "keras":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module):
+                execute(module)
+                _register(module)
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+def _register(keras):
+    known = keras.saving.get_custom_objects()
+    for module, names in MODULES.items():
+        for name in names:
+            # The class itself replaces it as soon as it is imported.
+            known.setdefault(f"tfpn>{name}", _OnFirstUse(module, name))
+
+
+def register():
+    """Registers the classes now, or when Keras is imported."""
+    if "keras" in sys.modules:
+        _register(sys.modules["keras"])
+    else:
+        sys.meta_path.insert(0, _AfterKeras())

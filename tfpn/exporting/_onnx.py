@@ -1,0 +1,67 @@
+"""Models in the ONNX format."""
+
+import os
+
+import tensorflow as tf
+
+from tfpn.exporting._signature import input_signature
+
+
+def onnx(model, path):
+    """Writes a model's predictions as an ONNX file, with free numbers of examples and points.
+
+    The file computes what ``model(x, training=False)`` does, but for the checks of the data: a
+    negative variance or NaN goes unnoticed. ONNX has no Cholesky factorisation and no triangular
+    solver; the file carries them as functions made of ONNX's own operations, loops that are slower
+    than TensorFlow's. Inputs are float32 arrays by the names of the model's inputs, the output is
+    "output", or "output_values" and so on where the model gives a dict.
+
+    `PNCNN` can be exported with ``uncertainty="diagonal"``, "none" and "joint" and with pooling
+    over the space or a box, and so can models of the layers that it is made of. What has no ONNX
+    form is named in an error: the eigenvectors of "low_rank", the Bessel functions of a disc, the
+    complex matrices of `SteerablePNCNN`, and the loops of channels seen at different times.
+
+    Args:
+        model: a Keras model whose input is a dict of float32 tensors.
+        path: the file to write.
+
+    Raises:
+        ImportError: if the packages onnx and tf2onnx are missing.
+        TypeError: if ``model`` is not a Keras model with known inputs.
+        ValueError: if inputs are not float32, or if operations of the model have no ONNX form;
+            nothing is written then.
+
+    Example:
+
+    >>> import os, tempfile, keras, tfpn
+    >>> x = {key: keras.Input((None, 2), name=key) for key in ("points", "values", "variance")}
+    >>> model = keras.Model(x, tfpn.layers.ProbReLU()(x))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tfpn.exporting.onnx(model, os.path.join(folder, "model.onnx"))
+    ...     os.listdir(folder)
+    ['model.onnx']
+    """
+    signature = input_signature(model)
+    try:
+        from tfpn.exporting import _translation
+    except ImportError as error:
+        raise ImportError(
+            f"ONNX export needs the packages onnx and tf2onnx ({error}): pip install 'tfpn[onnx]'."
+        ) from error
+
+    @tf.function(input_signature=[signature])
+    def predict(x):
+        output = model(x, training=False)
+        # Names of their own: in ONNX an output must not be called as an input is.
+        if isinstance(output, dict):
+            return {f"output_{key}": tensor for key, tensor in output.items()}
+        return {"output": output}
+
+    translated, unknown = _translation.translate(predict.get_concrete_function())
+    if unknown:
+        raise ValueError(
+            f"model: {model.name} has operations without an ONNX form: {', '.join(unknown)}. "
+            "Use model.export(path), a TensorFlow SavedModel, or a model without them (see "
+            "tfpn.exporting.onnx)."
+        )
+    _translation.write(translated, os.fspath(path))
