@@ -14,7 +14,7 @@ train: $(VENV)/.installed-run
 test: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest --numprocesses 2
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 $(BIN)/python:
 	$(PYTHON) -c "import sys; sys.version_info >= (3, 11) or sys.exit('tfpn needs Python 3.11 or later; set PYTHON=')"
