@@ -288,6 +288,12 @@ class GPPosteriorLayer(GPLayer):
             "marginal_likelihood_trains": self.marginal_likelihood_trains,
         }
 
+    def _get_own_losses(self):
+        """Keras's, of this replica alone: replicas take turns, and Keras keeps one list."""
+        here = replica_id()
+        losses = super()._get_own_losses()
+        return [loss for loss in losses if getattr(loss, "replica", here) == here]
+
     def _add_marginal_likelihood(self, nll, variance):
         if self.nll_tracker is None:
             return
@@ -303,7 +309,7 @@ class GPPosteriorLayer(GPLayer):
         mean = total / tf.maximum(entries, 1.0)
         # Keras adds all losses up in its own float type.
         loss = tf.cast(self.marginal_likelihood_weight * mean, keras.config.floatx())
-        loss.replica = replica_id()  # Replicas take turns, and Keras keeps one list of losses.
+        loss.replica = replica_id()
         self.add_loss(loss)
         # As Keras weighs a batch's loss in the mean over an epoch.
         self.nll_tracker.update_state(mean, sample_weight=tf.shape(variance)[0])

@@ -10,7 +10,7 @@ from tfpn.contract import KEYS, check_observations, check_query
 from tfpn.layers import IntegralPooling
 from tfpn.layers.base import GPPosteriorLayer, check_count
 from tfpn.layers.integral_pooling import read_box, read_disc
-from tfpn.math.replicas import replica_id, replica_sum
+from tfpn.math.replicas import replica_sum
 from tfpn.models.predictive import Predictive, not_calibrated
 from tfpn.spacing import point_spacing
 
@@ -74,12 +74,6 @@ class PNNetwork(Predictive, keras.Model):
         self._create_variables(x, y)
         return super().evaluate(x, y, *args, **kwargs)
 
-    @property
-    def losses(self):
-        """Keras's, of this replica alone where `tf.distribute` splits the batch."""
-        here = replica_id()
-        return [loss for loss in super().losses if getattr(loss, "replica", here) == here]
-
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Keras's; what `compile`'s loss gives of it is shown as "task_loss" besides.
 
@@ -121,7 +115,8 @@ class PNNetwork(Predictive, keras.Model):
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         """Keras's, with a replica's part of the first batch.
 
-        Keras takes the mean over the replicas, which fails where their parts differ in size.
+        Keras takes the mean over the replicas, which fails where their parts differ in size, and
+        with several workers.
         """
         if iterator is not None and self._distributed:
             _, _, batches = next(iter(iterator))
