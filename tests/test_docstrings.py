@@ -12,7 +12,7 @@ import pytest
 
 PACKAGES = (
     *("tfpn.math", "tfpn.layers", "tfpn.models", "tfpn.distributions", "tfpn.training"),
-    "tfpn.tuning",
+    *("tfpn.tuning", "tfpn.exporting"),
 )
 
 

@@ -1,6 +1,7 @@
 """ONNX and TensorFlow Lite files compute what the models do, or are refused with the reason."""
 
 import keras
+import mpmath
 import numpy as np
 import onnx
 import onnxruntime
@@ -10,10 +11,13 @@ from layer_harness import perturb
 from saved_models import SMALL, assert_same, data, inputs_of, layers_model, partly_seen, tensors
 
 import tfpn
+from tfpn.exporting._functions import functions
 
-# What a plain PNCNN is made of.
-EXPORTABLE = ("conv", "conv_none", "relu", "mix", "norm", "pool", "gated_relu", "steerable_mix",
-              "steerable_norm")  # fmt: skip
+# All but fields' convolution, the disc, and a prior for each channel.
+EXPORTABLE = [
+    *("conv", "conv_channel", "conv_none", "relu", "mix", "norm", "pool", "pool_box"),
+    *("pool_channel", "gated_relu", "steerable_mix", "steerable_norm"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -42,23 +46,56 @@ def test_onnx_computes_the_same(layers, tmp_path):
 
 
 def test_onnx_of_a_classifier(tmp_path):
-    model = tfpn.models.PNCNN(3, in_channels=2, **SMALL)
+    model = tfpn.models.PNCNN(3, in_channels=2, input_noise="channel", pooling=(0.0, 1.0), **SMALL)
     perturb(model)
     tfpn.exporting.onnx(model, tmp_path / "model.onnx")
     found = run_onnx(tmp_path / "model.onnx", data(points=7))["output"]
     np.testing.assert_allclose(found, model(data(points=7)), rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize(
-    ("case", "operation"),
-    [("pool_disc", "BesselI0e"), ("pool_box", "Erf in double precision"),
-     ("conv_channel", "MatrixDiagPartV3"), ("steerable_conv", "MatrixSolve")],
-)  # fmt: skip
-def test_onnx_names_what_it_has_not(case, operation, tmp_path):
+def test_onnx_names_what_it_has_not(tmp_path):
     path = tmp_path / "model.onnx"
-    with pytest.raises(ValueError, match=f"operations without an ONNX form.*{operation}"):
-        tfpn.exporting.onnx(layers_model([case]), path)
-    assert not path.exists()
+    for cases, operation in (
+        (["pool_disc"], "BesselI0e"),
+        (["conv_priors"], "MatrixDiagPartV3"),
+        (["steerable_conv"], "Complex.*MatrixSolve"),
+    ):
+        with pytest.raises(ValueError, match=f"operations without an ONNX form.*{operation}"):
+            tfpn.exporting.onnx(layers_model(cases), path)
+        assert not path.exists()
+
+
+@pytest.mark.parametrize("name", ["Cholesky_double", "SolveLower_double", "Erfc_double"])
+def test_functions_in_double_precision(name):
+    """Against LAPACK, and mpmath's error function far into the tail."""
+    (function,) = (f for f in functions() if f.name == name)
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(2, 3, 5, 5))
+    matrix = matrix @ np.swapaxes(matrix, -1, -2) + np.eye(5)
+    lower, right = np.linalg.cholesky(matrix), rng.normal(size=(2, 3, 5, 2))
+    x = np.array([-30.0, -1.5, -1e-3, 0.0, 0.4, 3.0, 20.0, 26.0])
+    inputs, expected = {
+        "Cholesky_double": ([matrix], lower),
+        "SolveLower_double": ([lower, right], np.linalg.solve(lower, right)),
+        "Erfc_double": ([x], np.array([float(mpmath.erfc(value)) for value in x])),
+    }[name]
+    names = "ab"[: len(inputs)]
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node(name, list(names), ["y"], domain="tfpn")],
+        "one",
+        [
+            onnx.helper.make_tensor_value_info(key, onnx.TensorProto.DOUBLE, array.shape)
+            for key, array in zip(names, inputs, strict=True)
+        ],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.DOUBLE, expected.shape)],
+    )
+    model = onnx.helper.make_model(
+        graph, functions=[function], ir_version=8,
+        opset_imports=[onnx.helper.make_opsetid(*domain) for domain in (("", 18), ("tfpn", 1))],
+    )  # fmt: skip
+    found = run_onnx(model.SerializeToString(), dict(zip(names, inputs, strict=True)))["y"]
+    # Rounding; erfc(26) is conditioned by its argument's square.
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=0)
 
 
 @pytest.fixture(scope="module")

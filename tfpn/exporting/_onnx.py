@@ -12,14 +12,15 @@ def onnx(model, path):
 
     The file computes what ``model(x, training=False)`` does, but for the checks of the data: a
     negative variance or NaN goes unnoticed. ONNX has no Cholesky factorisation and no triangular
-    solver; the file carries them as functions made of ONNX's own operations, loops that are slower
-    than TensorFlow's. Inputs are float32 arrays by the names of the model's inputs, the output is
-    "output", or "output_values" and so on where the model gives a dict.
+    solver; the file carries them as functions made of ONNX's own operations, loops that take
+    longer than TensorFlow's kernels. Inputs are float32 arrays by the names of the model's inputs,
+    the output is "output", or "output_values" and so on where the model gives a dict.
 
-    `PNCNN` can be exported with ``uncertainty="diagonal"``, "none" and "joint" and with pooling
-    over the space or a box, and so can models of the layers that it is made of. What has no ONNX
-    form is named in an error: the eigenvectors of "low_rank", the Bessel functions of a disc, the
-    complex matrices of `SteerablePNCNN`, and the loops of channels seen at different times.
+    `PNCNN` can be exported with ``uncertainty="diagonal"`` and "none", noise of both kinds, and
+    pooling over the space or a box, and so can models of the layers that it is made of. What has
+    no ONNX form is named in an error: the Bessel functions of a disc, the complex matrices of
+    `SteerablePNConv`, and the loop over channels with priors of their own, that of
+    `PNTimeSeriesClassifier`, in which tf2onnx loses the shapes.
 
     Args:
         model: a Keras model whose input is a dict of float32 tensors.

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf2onnx
 from onnx import TensorProto
 
-from tfpn.exporting._linear_algebra import DOMAIN, OPSET, functions
+from tfpn.exporting._functions import DOMAIN, OPSET, functions
 
 
 def translate(predict):
@@ -102,25 +102,22 @@ def _linear_algebra(graph, node, *_):
     _rename(node, f"{name}_{dtype}", DOMAIN)
 
 
-def _error_function(graph, node, *_):
-    """Erfc as 1 - Erf. Runtimes have neither in double precision."""
+def _erfc(graph, node, *_):
+    if graph.get_dtype(node.output[0]) == TensorProto.DOUBLE:
+        return _rename(node, "Erfc_double", DOMAIN)
     shapes, dtypes, outputs = node.output_shapes, node.output_dtypes, node.output
-    if dtypes[0] != TensorProto.FLOAT:
-        _rename(node, f"{node.type} in double precision")
-    elif node.type == "Erfc":
-        graph.remove_node(node.name)
-        erf = graph.make_node("Erf", node.input, shapes=shapes, dtypes=dtypes)
-        one = graph.make_const(f"{node.name}_one", np.float32(1.0))
-        graph.make_node(
-            "Sub", [one.output[0], erf.output[0]], outputs=outputs, shapes=shapes, dtypes=dtypes
-        )
+    graph.remove_node(node.name)
+    erf = graph.make_node("Erf", node.input, shapes=shapes, dtypes=dtypes)
+    one = graph.make_const(f"{node.name}_one", np.float32(1.0))
+    graph.make_node(
+        "Sub", [one.output[0], erf.output[0]], outputs=outputs, shapes=shapes, dtypes=dtypes
+    )
 
 
 _HANDLERS = {
     "Cholesky": _linear_algebra,
     "MatrixTriangularSolve": _linear_algebra,
-    "Erf": _error_function,
-    "Erfc": _error_function,
+    "Erfc": _erfc,
     "PreventGradient": _identity,
     "SelectV2": _select,
 }

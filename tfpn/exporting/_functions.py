@@ -1,11 +1,16 @@
-"""Cholesky factor and triangular systems out of ONNX's own operations.
+"""Cholesky factor, triangular systems and erfc out of ONNX's own operations.
 
 ONNX has no operation for them. Here they are functions of the domain "tfpn" that travel in the
-file, so that any runtime can carry them out: loops over the columns, with batches in any number of
-leading axes.
+file, so that any runtime can carry them out. The linear algebra is loops over the columns, with
+batches in any number of leading axes.
 """
 
+import math
+
 import onnx.parser
+import tensorflow as tf
+
+from tfpn.math.rectified import _M2_COEFFICIENTS
 
 DOMAIN = "tfpn"
 OPSET = 18
@@ -84,9 +89,10 @@ def functions():
 
     ``Cholesky`` takes symmetric matrices [..., n, n] and gives their lower factors;
     ``SolveLower`` and ``SolveLowerTransposed`` solve with lower matrices a [..., n, n], or their
-    transposes, for b [..., n, m].
+    transposes, for b [..., n, m]. ``Erfc_double`` is there because runtimes know the error function
+    in single precision only.
     """
-    return [
+    return [onnx.parser.parse_function(_erfc())] + [
         onnx.parser.parse_function(text)
         for dtype in DTYPES
         for text in (
@@ -100,3 +106,49 @@ def functions():
 def _function(name, inputs, body, dtype, **parts):
     loop = _LOOP.format(dtype=dtype)
     return _HEAD.format(name=name, inputs=inputs) + body.format(loop=loop, **parts)
+
+
+def _erfc():
+    """2 Phi(-sqrt(2) x), as `tfpn.math.rectified` computes it, in double precision."""
+    lines = []
+
+    def constant(name, value):
+        lines.append(f"{name} = Constant <value = double {{{value!r}}}> ()")
+
+    def polynomial(name, coefficients):
+        *lower, highest = coefficients
+        constant(f"{name}_{len(lower)}", highest)
+        for power in reversed(range(len(lower))):
+            constant(f"{name}_c{power}", lower[power])
+            lines.append(f"{name}_t{power} = Mul ({name}_{power + 1}, t)")
+            lines.append(f"{name}_{power} = Add ({name}_t{power}, {name}_c{power})")
+
+    for name, value in (
+        *(("zero", 0.0), ("one", 1.0), ("two", 2.0), ("half", -0.5), ("largest", 1e3)),
+        *(("root", math.sqrt(2.0)), ("height", 1.0 / math.sqrt(2.0 * math.pi))),
+    ):
+        constant(name, value)
+    lines += ["size = Abs (x)", "scaled = Mul (size, root)", "t = Min (scaled, largest)"]
+    for name, coefficients in zip(("p", "q"), _M2_COEFFICIENTS[tf.float64], strict=True):
+        polynomial(name, coefficients)
+    lines += """
+        square = Mul (t, t)
+        exponent = Mul (square, half)
+        bell = Exp (exponent)
+        density = Mul (bell, height)
+        ratio = Div (p_0, q_0)
+        second = Mul (density, ratio)
+        less = Mul (t, second)
+        above = Sub (density, less)
+        under = Add (square, one)
+        first = Div (above, under)
+        more = Mul (t, first)
+        tail = Add (second, more)
+        upper = Mul (two, tail)
+        lower = Sub (two, upper)
+        is_negative = Less (x, zero)
+        y = Where (is_negative, lower, upper)
+    """.strip().splitlines()
+    body = "\n  ".join(line.strip() for line in lines)
+    head = f'<domain: "{DOMAIN}", opset_import: ["" : {OPSET}]>'
+    return f"{head}\nErfc_double (x) => (y)\n{{\n  {body}\n}}"
