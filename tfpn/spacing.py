@@ -26,7 +26,8 @@ def point_spacing(points, variance):
         their distance. At most 256 examples, evenly spread, and 2048 points of each are read.
 
     Raises:
-        ValueError: if no example has two distinct observed points.
+        ValueError: if no example has two distinct observed points, or if their distances are too
+            large or too small for float64, which squares them.
 
     Example:
 
@@ -51,7 +52,13 @@ def point_spacing(points, variance):
             "no example has two distinct observed points, so their spacing cannot be measured; "
             "give `spacing` to the layer or model instead of calling adapt()."
         )
-    return float(np.median(np.concatenate(distances)))
+    spacing = float(np.median(np.concatenate(distances)))
+    if not 0.0 < spacing < np.inf:
+        raise ValueError(
+            f"the points' spacing comes out as {spacing}: their distances are too large or too "
+            "small to be squared; give the points in another unit."
+        )
+    return spacing
 
 
 def lattice(count, dim):

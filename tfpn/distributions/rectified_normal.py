@@ -216,7 +216,8 @@ class RectifiedNormal(distribution.Distribution):
         infinity = tf.constant(float("inf"), self.dtype)
         constant = tf.equal(scale, 0.0)
         found = (value - loc) / tf.where(constant, tf.ones_like(scale), scale)
-        return tf.where(constant, tf.where(value < loc, -infinity, infinity), found)
+        side = tf.where(value < loc, -infinity, tf.where(value >= loc, infinity, value - loc))
+        return tf.where(constant, side, found)  # NaN stays NaN
 
     def _parameter_control_dependencies(self, is_init):
         if not self.validate_args:

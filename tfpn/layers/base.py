@@ -54,18 +54,19 @@ class GPLayer(keras.layers.Layer):
         """Keras's, for lists of numbers in place of arrays too."""
         if isinstance(observations, dict):
             observations = {
-                key: self._read_list(key, value) if isinstance(value, (list, tuple)) else value
+                key: value if hasattr(value, "shape") else self._read_numbers(key, value)
                 for key, value in observations.items()
             }
         return super().__call__(observations, *args, **kwargs)
 
-    def _read_list(self, key, values):
+    def _read_numbers(self, key, values):
         try:
             return np.asarray(values, self.algebra_dtype)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"{type(self).__name__} {self.name!r}: {key} is a list that is no array of numbers "
-                f"({error}); examples of unequal length go through tfpn.observations first."
+                f"{type(self).__name__} {self.name!r}: {key} is a {type(values).__name__} that is "
+                f"no array of numbers ({error}); examples of unequal length go through "
+                "tfpn.observations first."
             ) from error
 
     def _cast(self, tensor):

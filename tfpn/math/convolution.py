@@ -75,7 +75,9 @@ def convolve(
         ValueError: for shapes that do not agree, an unknown option or a missing seed.
         TypeError: for half precision.
         tf.errors.InvalidArgumentError: with noise="shared", if a point is observed in some
-            channels only (not checked inside XLA-compiled functions).
+            channels only; for a negative variance or one that is NaN, an observed point that is
+            not finite, and a prior or flow whose covariance cannot be factorised (none of it is
+            checked inside XLA-compiled functions).
 
     Example:
 

@@ -98,6 +98,8 @@ def diffused_kernel(x1, x2, *, signal_std, length_scale, drift, diffusion):
 
     Raises:
         ValueError: if the last axes do not agree.
+        tf.errors.InvalidArgumentError: if ``l^2 I + diffusion`` is not positive definite in the
+            arguments' dtype, or not finite (not checked inside XLA-compiled functions).
 
     Example:
 
@@ -144,7 +146,12 @@ def gaussian_whitener(length_scale, diffusion):
     length = tf.cast(length_scale, tf.float64)[..., None, None]
     # In units of the length scale, so that neither tiny nor huge units overflow.
     covariance = tf.eye(dim, dtype=tf.float64) + tf.cast(diffusion, tf.float64) / tf.square(length)
-    factor = tf.linalg.cholesky(covariance)
+    # A failed factorisation is silent NaN on a CPU.
+    factor = tf.debugging.check_numerics(
+        tf.linalg.cholesky(covariance),
+        "length_scale^2 I + diffusion could not be factorised: diffusion is not positive "
+        "semidefinite, or so much larger than the squared length scale that its rounding counts",
+    )
     identity = tf.broadcast_to(tf.eye(dim, dtype=tf.float64), tf.shape(factor))
     whitener = tf.linalg.triangular_solve(factor, identity) / length
     log_amplitude = -tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)), axis=-1)

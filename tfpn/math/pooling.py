@@ -123,9 +123,10 @@ def _normal_interval(lower, width):
 def _double_factor(width):
     """``2 u Phi(u) - u + sqrt(2/pi) (exp(-u^2/2) - 1)`` for u = width > 0 in length scales."""
     # The terms have opposite signs, but the first is at least twice the second: no digit is lost.
-    return width * tf.math.erf(width * math.sqrt(0.5)) + math.sqrt(2.0 / math.pi) * tf.math.expm1(
-        -0.5 * tf.square(width)
-    )
+    # Both functions are constant beyond 50, and NaN where the square overflows.
+    near = tf.minimum(width, 50.0)
+    rise, decay = tf.math.erf(near * math.sqrt(0.5)), tf.math.expm1(-0.5 * tf.square(near))
+    return width * rise + math.sqrt(2.0 / math.pi) * decay
 
 
 def domain_integrals(points, *, signal_std, length_scale, box=None, disc=None):
