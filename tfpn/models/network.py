@@ -166,6 +166,8 @@ class PNNetwork(Predictive, keras.Model):
 
         Raises:
             ValueError: for keys, shapes or entries that are not the input's.
+            tf.errors.InvalidArgumentError: if a layer's result is not finite, as of values whose
+                squares are too large (not checked where XLA compiles the model).
         """
         x = self._checked(x)
         if isinstance(x, dict) and next(iter(self.inputs_dict.values())).dtype == "float64":
