@@ -1,12 +1,16 @@
 # make train: set up a virtual environment and train the reference model on the digits.
-# make test:  set up the same environment for development, check the style, run the tests.
+# make test:  set up the same environment for development, check the style, build the documentation,
+#             run the tests.
+# make docs:  set up the same environment, build the documentation as a site in build/site.
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Warnings are errors; the variable silences a notice that is none.
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 INPUTS := setup.cfg pyproject.toml tfpn/_version.py
 
-.PHONY: train test clean
+.PHONY: train test docs clean
 
 train: $(VENV)/.installed-run
 	$(BIN)/tfpn train digits --output runs/digits --overwrite
@@ -14,7 +18,11 @@ train: $(VENV)/.installed-run
 test: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(MKDOCS)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+docs: $(VENV)/.installed-test
+	$(MKDOCS)
 
 $(BIN)/python:
 	$(PYTHON) -c "import sys; sys.version_info >= (3, 11) or sys.exit('tfpn needs Python 3.11 or later; set PYTHON=')"

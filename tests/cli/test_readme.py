@@ -1,5 +1,8 @@
-"""The README's code and commands, and the example, do what they say."""
+"""The README, the pages of docs/ and the example do what they say."""
 
+import ast
+import importlib
+import inspect
 import re
 import runpy
 import shlex
@@ -11,28 +14,108 @@ import pytest
 from tfpn.cli.arguments import parser
 
 ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+
+
+def section(match):
+    """What a page includes by ``--8<-- "FILE:NAME"``."""
+    text = (ROOT / match[1]).read_text(encoding="utf-8")
+    start, end = (text.index(f"<!-- --8<-- [{word}:{match[2]}] -->") for word in ("start", "end"))
+    return text[start:end]
+
+
+def read(page):
+    return re.sub(r'^--8<-- "(.*):(.*)"$', section, page.read_text(encoding="utf-8"), flags=re.M)
+
+
+def blocks(text):
+    return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+
+
+TEXTS = {page.name: read(page) for page in PAGES}
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_code_blocks_run(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if blocks(text)])
+def test_code_blocks_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    assert len(blocks) >= 2
     names = {}
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), names)
-    assert names["logits"].shape == (64, 2) and np.isfinite(names["logits"]).all()
-    assert (tmp_path / "feature_maps.png").stat().st_size > 0
+    for block in blocks(TEXTS[name]):
+        exec(compile(block, name, "exec"), names)
+    if name == "start.md":
+        assert names["logits"].shape == (64, 2) and np.isfinite(names["logits"]).all()
+        assert (tmp_path / "feature_maps.png").stat().st_size > 0
 
 
-@pytest.mark.parametrize("line", re.findall(r"^    (tfpn .*?)(?: +#.*)?$", README, re.MULTILINE))
+def test_code_blocks_of_the_readme_are_in_a_page():
+    assert blocks(README)
+    assert set(blocks(README)) <= set(blocks(TEXTS["start.md"]))
+
+
+COMMANDS = re.compile(r"^    (?:\w+=\S+ )*(tfpn .*?)(?: &)?(?: +#.*)?$", re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "line", [line for text in (README, *TEXTS.values()) for line in COMMANDS.findall(text)]
+)
 def test_commands_are_accepted(line):
     assert parser().parse_args(shlex.split(line)[1:]).command
 
 
-def test_links_lead_to_files():
-    links = [link for link in re.findall(r"\]\(([^)]+)\)", README) if "://" not in link]
-    assert links and all((ROOT / link).exists() for link in links)
+@pytest.mark.parametrize("path", [ROOT / "README.md", *PAGES], ids=lambda path: path.name)
+def test_links_lead_to_files(path):
+    links = re.findall(r"\]\(([^)]+)\)", path.read_text(encoding="utf-8"))
+    links = [link.split("#")[0] for link in links if "://" not in link]
+    assert all((path.parent / link).exists() for link in links), links
+
+
+def messages(package):
+    """All texts in a package's code; what is filled in when it runs stands as "..."."""
+    for path in (ROOT / package).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = (p.value if isinstance(p, ast.Constant) else "..." for p in node.values)
+                yield "".join(parts)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+QUOTES = re.findall(r"^> (.*)$", TEXTS["troubleshooting.md"], re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def known_messages():
+    return "\n".join(messages("tfpn"))
+
+
+@pytest.mark.parametrize("quote", QUOTES)
+def test_quoted_messages_are_those_of_the_library(quote, known_messages):
+    for part in quote.split("..."):
+        assert part.strip(" ;:,") in known_messages
+
+
+def test_reference_has_every_public_name():
+    listed = set()
+    for page in (ROOT / "docs" / "api").glob("*.md"):
+        listed |= set(re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE))
+    for package in ("math", "layers", "models", "distributions", "datasets"):
+        module = importlib.import_module(f"tfpn.{package}")
+        assert {f"tfpn.{package}.{name}" for name in module.__all__} <= listed
+    for package in ("callbacks", "wrappers", "debug", "evaluation", "figures"):
+        module = importlib.import_module(f"tfpn.{package}")
+        for name, member in vars(module).items():
+            public = inspect.isfunction(member) or inspect.isclass(member)
+            if public and member.__module__ == module.__name__ and not name.startswith("_"):
+                assert f"{module.__name__}.{name}" in listed
+
+
+def test_docstrings_become_markdown():
+    to_markdown = runpy.run_path(str(ROOT / "docs" / "docstrings.py"))["to_markdown"]
+    text = "Args:\n    a, b,\n        c: numbers.\n\nExample:\n\n>>> 1 + 1\n2\n>>> 3\n3\n\nMore."
+    expected = (
+        "Args:\n    a, b, c: numbers.\n\nExample:\n\n```pycon\n>>> 1 + 1\n2\n>>> 3\n3\n```\n\nMore."
+    )
+    assert to_markdown(text) == expected
 
 
 def test_example_learns_and_survives_saving():

@@ -1,4 +1,4 @@
-"""The README's commands of ``equivariance`` do what they say; its code is run in tests/cli."""
+"""The commands in docs/symmetries.md do what they say; its code is run in tests/cli."""
 
 import re
 import shlex
@@ -8,8 +8,8 @@ import pytest
 
 from equivariance.command import main
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-LINES = re.findall(r"^    python -m equivariance (.*?)(?: +#.*)?$", README, re.MULTILINE)
+PAGE = (Path(__file__).parents[2] / "docs" / "symmetries.md").read_text(encoding="utf-8")
+LINES = re.findall(r"^    python -m equivariance (.*?)(?: +#.*)?$", PAGE, re.MULTILINE)
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -26,11 +26,10 @@ def test_there_are_commands():
 
 
 def test_group_elements(capsys):
-    """The section's code runs as it stands, and prints what its comments say."""
-    section = README[README.index("## Symmetries") : README.index("## Limits")]
-    blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    """The page's code runs as it stands, and prints what its comments say."""
+    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     (block,) = [x for x in blocks if "MatrixGroup(" in x]
-    exec(compile(block, "README.md", "exec"), {})
+    exec(compile(block, "symmetries.md", "exec"), {})
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Matrix([[0, -1], [1, 0]])" and "-1.0" in lines[1]
     assert lines[-4:] == [
