@@ -78,6 +78,10 @@ def _steerable():
 
 MODELS = {  # how it is made, and its input for a number of points
     "layers": (lambda: layers_model(CASES), lambda **size: partly_seen(data(**size))),
+    "other layers": (  # those that no model below holds
+        lambda: layers_model(["pool_disc", "gated_relu", "steerable_mix", "steerable_norm"]),
+        lambda **size: partly_seen(data(**size)),
+    ),
     "regressor": (_regressor, data),
     "nested": (_nested, data),
     "time series": (_time_series, lambda **size: data(dim=1, **size)),

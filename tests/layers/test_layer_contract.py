@@ -35,14 +35,6 @@ def symbolic(x, batch=None, points=None):
     }
 
 
-def functional(layer, dtype="float64", channels=2):
-    inputs = {
-        key: keras.Input((None, size), name=key, dtype=dtype)
-        for key, size in zip(KEYS, (2, channels, channels), strict=True)
-    }
-    return keras.Model(inputs, layer(inputs))
-
-
 @every_case
 def test_equals_the_slow_version_in_float64(case):
     x = make_input(case.sporadic)
