@@ -1,4 +1,4 @@
-"""SteerablePNCNN through what Keras offers: XLA, export, copies, threads, half precision."""
+"""SteerablePNCNN through what Keras offers: XLA, threads, half precision, seeds."""
 
 import threading
 
