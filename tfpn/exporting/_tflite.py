@@ -14,8 +14,9 @@ def tflite(model, path, select_ops=True):
 
     Everything that conditions a Gaussian process needs a Cholesky factorisation, which TensorFlow
     Lite has only among its select TensorFlow operations: the program that runs the file has to be
-    linked with the Flex delegate, which the Python interpreter of TensorFlow 2.21 is not. The file's signature takes float32 arrays by the names of the model's inputs, with
-    free numbers of examples and points. Its checks of the data are those of the model.
+    linked with the Flex delegate, which the Python interpreter of TensorFlow 2.21 is not.
+    The file's signature takes float32 arrays by the names of the model's inputs, with free numbers
+    of examples and points.
 
     Args:
         model: a Keras model whose input is a dict of float32 tensors.
