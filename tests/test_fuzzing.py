@@ -84,7 +84,8 @@ anything = st.one_of(
     st.none(), st.booleans(), st.integers(-3, 10**20), st.floats(), st.text(max_size=5),
     st.lists(st.floats(), max_size=3),
     st.dictionaries(st.text(max_size=3), st.floats(), max_size=2),
-)  # fmt: skip
+).map(lambda value: value)  # fmt: skip
+# Mapped, it is one alternative among others and not seven.
 
 
 # --- input
@@ -93,8 +94,8 @@ anything = st.one_of(
 @st.composite
 def raw_observations(draw):
     """Arguments of `tfpn.observations`: lists of arrays or arrays, some of which do not agree."""
-    examples = draw(st.integers(0, 3))
-    dim, channels = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+    sizes = st.sampled_from([1, 1, 2, 2, 3, 3, 0])
+    examples, dim, channels = draw(sizes), draw(sizes), draw(sizes)
     dtype = draw(st.sampled_from(["float64", "float32", "int64", "bool", "float16", "complex64"]))
     counts = [draw(st.integers(0, 3)) for _ in range(examples)]
     odd = draw(st.sampled_from([False, False, True]))
@@ -693,11 +694,16 @@ GROUPS = [equivariance.SO2, equivariance.O2, equivariance.Cyclic(4), equivarianc
 notation = st.text("0123+-@x*()T, ", max_size=7)
 
 
-@fuzz(150, group=st.sampled_from(GROUPS), index=st.integers(-3, 6) | anything, angles=st.tuples(
-    floats(-7, 7, "float64"), floats(-7, 7, "float64")), turn=st.integers(0, 11))  # fmt: skip
+@fuzz(
+    150,
+    group=st.sampled_from(GROUPS),
+    index=st.integers(0, 5) | st.integers(-3, 6) | anything,
+    angles=st.tuples(floats(-7, 7, "float64"), floats(-7, 7, "float64")),
+    turn=st.integers(0, 11),
+)
 def test_irreps(group, index, angles, turn):
     irrep = answer(group.irrep, index)
-    if irrep is None:
+    if irrep is None or index > 1000:  # which leaves an angle times it few digits
         return
     rng = np.random.default_rng(turn)
     g, h = group.random_element(rng), group.random_element(rng)
