@@ -98,7 +98,7 @@ def test_reference_has_every_public_name():
     listed = set()
     for page in (ROOT / "docs" / "api").glob("*.md"):
         listed |= set(re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE))
-    for package in ("math", "layers", "models", "distributions", "datasets"):
+    for package in ("math", "layers", "models", "distributions", "datasets", "exporting"):
         module = importlib.import_module(f"tfpn.{package}")
         assert {f"tfpn.{package}.{name}" for name in module.__all__} <= listed
     for package in ("callbacks", "wrappers", "debug", "evaluation", "figures"):
@@ -111,10 +111,10 @@ def test_reference_has_every_public_name():
 
 def test_docstrings_become_markdown():
     to_markdown = runpy.run_path(str(ROOT / "docs" / "docstrings.py"))["to_markdown"]
-    text = "Args:\n    a, b,\n        c: numbers.\n\nExample:\n\n>>> 1 + 1\n2\n>>> 3\n3\n\nMore."
-    expected = (
-        "Args:\n    a, b, c: numbers.\n\nExample:\n\n```pycon\n>>> 1 + 1\n2\n>>> 3\n3\n```\n\nMore."
-    )
+    doctest = ">>> 1 + 1\n2\n>>> 3\n3"
+    text = f"Args:\n    a, b,\n        c: numbers.\n\nExample:\n\n{doctest}\n\nMore."
+    entries = "    a: numbers.\n    b: numbers.\n    c: numbers."
+    expected = f"Args:\n{entries}\n\nExample:\n\n```pycon\n{doctest}\n```\n\nMore."
     assert to_markdown(text) == expected
 
 
