@@ -6,8 +6,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Warnings are errors; the variable silences a notice that is none.
-MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+# Warnings are errors (--quiet would hide them from --strict); the variable silences a notice.
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 INPUTS := setup.cfg pyproject.toml tfpn/_version.py
 
 .PHONY: train test docs clean
