@@ -194,3 +194,33 @@ def test_broken_outputs_are_no_symmetry(value, entries):
         keras.layers.Lambda(lambda x: 0.0 * x["values"] + broken), data(channels=1), SO2, n=2
     )
     assert report.largest == np.inf
+
+
+@pytest.mark.parametrize(
+    "factors", [(np.nan, np.nan), (-np.inf, -np.inf), (1, np.nan), (np.inf, 1)]
+)
+def test_a_broken_variance_is_no_symmetry(factors):
+    factors = iter([*factors, factors[1]])
+
+    def model(x):
+        return {**x, "variance": x["variance"] * next(factors)}
+
+    report = tfpn.check_equivariance(model, data(channels=1), SO2, n=2)
+    assert report.errors["variance"] == np.inf
+
+
+def test_an_infinite_variance_is_none():
+    def model(x):
+        return {**x, "variance": np.full_like(x["variance"], np.inf)}
+
+    assert set(tfpn.check_equivariance(model, data(channels=1), SO2, n=2).errors) == {"values"}
+
+
+def test_nothing_to_compare_is_refused():
+    x = data(channels=1)
+    with pytest.raises(ValueError, match="give at least one point"):
+        tfpn.check_equivariance(dict, {**x, "query": x["points"][:, :0]}, SO2)
+    with pytest.raises(ValueError, match="holds no observation"):
+        tfpn.check_equivariance(
+            dict, {**x, "variance": np.full_like(x["variance"], np.inf)}, SO2, centre=(0.0, 0.0)
+        )

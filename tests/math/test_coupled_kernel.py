@@ -175,3 +175,13 @@ def test_a_spectrum_that_is_cut_off_is_an_error(bad):
         tf.errors.InvalidArgumentError, match="first_order" if bad == "nan" else "cuts off"
     ):
         coupled_kernel(x, np.zeros(2), signal_std=1.0, length_scale=0.4, **flow)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"x1": [np.inf]}, {"x1": [np.nan]}, {"length_scale": 0.0}, {"length_scale": -1.0}]
+)
+def test_what_is_not_finite_is_an_error(changes):
+    given = {"x1": [0.0], "x2": [0.0], "signal_std": 1.0, "length_scale": 0.3, **changes}
+    points = [np.array(given.pop(key)) for key in ("x1", "x2")]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be finite"):
+        coupled_kernel(*points, **given, first_order=[[[0.1]]], second_order=[[[[0.0]]]])

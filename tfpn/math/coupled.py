@@ -104,7 +104,10 @@ def coupled_kernel(
     signal_std, length_scale = (
         tf.cast(tf.convert_to_tensor(t, dtype), tf.float64) for t in (signal_std, length_scale)
     )
-    offset = tf.cast(x1 - x2, tf.float64)
+    message = "the points' offset, length_scale and signal_std must be finite, and l > 0"
+    scale = tf.debugging.check_numerics(tf.math.log(length_scale) + signal_std, message)
+    with tf.control_dependencies([scale]):
+        offset = tf.debugging.check_numerics(tf.cast(x1 - x2, tf.float64), message)
     nodes, volume, faces = _lattice(dim, num_nodes)
     size = tf.reduce_max(tf.abs(tf.stop_gradient(offset)))
     period = math.pi * num_nodes / CUTOFF[dim]
