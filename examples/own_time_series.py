@@ -69,6 +69,13 @@ def read_series(path):
         records.setdefault(row["id"].strip(), []).append(
             (numbers[0], row["variable"].strip(), numbers[1])
         )
+    times = np.unique([time for rows in records.values() for time, _, _ in rows])
+    lost = len(times) - len(np.unique(times.astype("float32")))
+    if lost > 0.01 * len(times):
+        raise SystemExit(
+            f"{path}: {lost} of {len(times)} times are the same in float32, which has seven "
+            f"digits; subtract an origin from the column time, such as {times[0]:g}"
+        )
     return records
 
 

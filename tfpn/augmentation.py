@@ -37,8 +37,8 @@ def jitter(x, rng, *, rotation=0.0, shift=0.0, scale=0.0, shear=0.0):
     Raises:
         TypeError, ValueError: if `x` are not observations (`tfpn.contract.check_observations`).
         TypeError: if a range is not a number.
-        ValueError: if a range is negative, NaN or infinite, or if `rotation` or `shear` is not 0
-            and d is not 2.
+        ValueError: if a range is negative, NaN or infinite, if `rotation` or `shear` is not 0 and d
+            is not 2, or if moved points are too large for their dtype.
 
     Example:
         >>> import numpy as np
@@ -76,8 +76,13 @@ def jitter(x, rng, *, rotation=0.0, shift=0.0, scale=0.0, shear=0.0):
         cos, sin = np.cos(angle)[:, None], np.sin(angle)[:, None]
         first, second = moved[..., 0] + skew[:, None] * moved[..., 1], moved[..., 1]
         moved = np.stack([cos * first - sin * second, sin * first + cos * second], axis=-1)
-    moved = (moved + centre + offset).astype(points.dtype)
-    return {**x, "points": np.where(observed, moved, points)}
+    with np.errstate(over="ignore", invalid="ignore"):
+        moved = np.where(observed, (moved + centre + offset).astype(points.dtype), points)
+    if not np.isfinite(moved).all():
+        raise ValueError(
+            f"the moved points are too large for {points.dtype}; give smaller ranges or points."
+        )
+    return {**x, "points": moved}
 
 
 def check_range(name, value):

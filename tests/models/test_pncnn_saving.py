@@ -28,11 +28,9 @@ CONFIGURATIONS = {
 # Tracing takes seconds each, so only those whose graphs differ.
 EXPORTED = (
     "default",
-    "without uncertainty",
     "headless",
     "channel noise",
     "float64",
-    "mixed_float16",
 )
 
 every_configuration = pytest.mark.parametrize(

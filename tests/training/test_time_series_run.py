@@ -18,7 +18,7 @@ CHANGES = (
     "model.num_basis=2",
     "model.query=4",
     "model.missingness=counts",
-    "training.epochs=6",
+    "training.epochs=5",
     "training.batch_size=8",
     "training.patience=1",
     "training.monitor=val_average_precision",
@@ -54,7 +54,7 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(recipe, tmp_path, mon
     log = training.read_log(tmp_path / "whole" / "log.csv")
     monitored = log["val_average_precision"]
     best = int(np.argmax(monitored))
-    assert whole["epochs"] == len(monitored) == min(6, best + 2)
+    assert whole["epochs"] == len(monitored) == min(5, best + 2)
     # The model kept is that of the best epoch; Keras's metric has 1000 thresholds.
     assert whole["validation_average_precision"] == pytest.approx(monitored[best], abs=0.02)
     data = recipes.load_data(recipe)

@@ -105,9 +105,13 @@ def coupled_kernel(
         tf.cast(tf.convert_to_tensor(t, dtype), tf.float64) for t in (signal_std, length_scale)
     )
     message = "the points' offset, length_scale and signal_std must be finite, and l > 0"
-    scale = tf.debugging.check_numerics(tf.math.log(length_scale) + signal_std, message)
-    with tf.control_dependencies([scale]):
-        offset = tf.debugging.check_numerics(tf.cast(x1 - x2, tf.float64), message)
+    offset = tf.cast(x1 - x2, tf.float64)
+    checks = [
+        tf.debugging.check_numerics(tf.stop_gradient(tensor), message)
+        for tensor in (offset, tf.math.log(length_scale) + signal_std)
+    ]
+    with tf.control_dependencies(checks):
+        offset = tf.identity(offset)
     nodes, volume, faces = _lattice(dim, num_nodes)
     size = tf.reduce_max(tf.abs(tf.stop_gradient(offset)))
     period = math.pi * num_nodes / CUTOFF[dim]

@@ -147,11 +147,14 @@ def gaussian_whitener(length_scale, diffusion):
     # In units of the length scale, so that neither tiny nor huge units overflow.
     covariance = tf.eye(dim, dtype=tf.float64) + tf.cast(diffusion, tf.float64) / tf.square(length)
     # A failed factorisation is silent NaN on a CPU.
-    factor = tf.debugging.check_numerics(
-        tf.linalg.cholesky(covariance),
+    factor = tf.linalg.cholesky(covariance)
+    check = tf.debugging.check_numerics(
+        tf.stop_gradient(factor),  # its gradient would check the loss's, too
         "length_scale^2 I + diffusion could not be factorised: diffusion is not positive "
         "semidefinite, or so much larger than the squared length scale that its rounding counts",
     )
+    with tf.control_dependencies([check]):
+        factor = tf.identity(factor)
     identity = tf.broadcast_to(tf.eye(dim, dtype=tf.float64), tf.shape(factor))
     whitener = tf.linalg.triangular_solve(factor, identity) / length
     log_amplitude = -tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)), axis=-1)

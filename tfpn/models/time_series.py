@@ -322,7 +322,9 @@ class PNTimeSeriesClassifier(PNNetwork):
         """The Gaussian process that the first convolution fits to each input channel.
 
         It is the posterior of the channel itself, without the noise of its readings: mean and
-        standard deviation at the query points are the fit and its band.
+        standard deviation at the query points are the fit and its band. The band is that of the
+        priors as they were trained: with a small ``marginal_likelihood_weight`` they serve the
+        task more than the fit, and the band is too narrow for readings that were left out.
 
         Args:
             x: the input dict.
@@ -362,15 +364,25 @@ class PNTimeSeriesClassifier(PNNetwork):
             for key, value in prior.items()
         }
         channels = values.shape[-1]
-        mean, covariance = convolve_process(
-            *(points, values, variance, query),
-            weights=tf.eye(channels, dtype=tf.float64)[None],
-            drift=tf.zeros([1, 1], tf.float64),
-            diffusion=tf.zeros([1, 1, 1], tf.float64),
-            **prior,
-        )
-        variance = tf.broadcast_to(tf.square(prior["signal_std"]), [channels])
-        return multivariate_normal(tf.linalg.matrix_transpose(mean), covariance, variance)
+        means, covariances = [], []
+        for channel in range(channels):  # one at a time: together they would need c times as much
+            own = {
+                key: value[channel] if tf.is_tensor(value) and value.shape.rank else value
+                for key, value in prior.items()
+            }
+            here = slice(channel, channel + 1)
+            mean, covariance = convolve_process(
+                *(points, values[..., here], variance[..., here], query),
+                weights=tf.ones([1, 1, 1], tf.float64),
+                drift=tf.zeros([1, 1], tf.float64),
+                diffusion=tf.zeros([1, 1, 1], tf.float64),
+                **own,
+            )
+            means.append(mean)
+            covariances.append(covariance)
+        signal = tf.broadcast_to(tf.square(prior["signal_std"]), [channels])
+        mean = tf.linalg.matrix_transpose(tf.concat(means, axis=-1))
+        return multivariate_normal(mean, tf.concat(covariances, axis=1), signal)
 
     def feature_maps(self, x, query):
         """As `PNCNN.feature_maps`, of the input dict with its statics."""
