@@ -7,7 +7,7 @@ after training. White noise is the hardest signal: nothing of it is explained by
 
     python benchmarks/equivariance_error.py
 
-writes benchmarks/equivariance/errors.csv, largest errors relative to the largest output.
+writes benchmarks/equivariance_error/errors.csv, largest errors relative to the largest output.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def main(arguments=None):
     parser.add_argument("--signals", nargs="+", default=["white noise", "smooth"])
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
     parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--output", type=Path, default=Path("benchmarks/equivariance/errors.csv"))
+    parser.add_argument("--output", type=Path, default=Path("benchmarks/equivariance_error/errors.csv"))
     options = parser.parse_args(arguments)
     keras.config.set_floatx(options.dtype)
     options.output.parent.mkdir(parents=True, exist_ok=True)
