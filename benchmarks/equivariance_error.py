@@ -61,7 +61,9 @@ def main(arguments=None):
     parser.add_argument("--signals", nargs="+", default=["white noise", "smooth"])
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
     parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--output", type=Path, default=Path("benchmarks/equivariance_error/errors.csv"))
+    parser.add_argument(
+        "--output", type=Path, default=Path("benchmarks/equivariance_error/errors.csv")
+    )
     options = parser.parse_args(arguments)
     keras.config.set_floatx(options.dtype)
     options.output.parent.mkdir(parents=True, exist_ok=True)
