@@ -11,9 +11,16 @@ its logits must be the same at all angles but for rounding; their largest change
     python benchmarks/rotation.py --data-dir DIR --models SteerablePNCNN --trainings upright
     python benchmarks/rotation.py --data-dir DIR --time-steps 20     # how long would all take?
 
-DIR holds mnist.npz. Writes `rotation.csv`, the rows of a network as soon as it is tested, and
-`rotation.png` into the output folder, and prints the table. A network (model, training, seed) that
-the CSV has already is not trained again.
+DIR holds mnist.npz. The output folder receives
+
+    recipe.toml    all options, and the versions of what computed
+    log.csv        a row for each epoch of each network, as it ends
+    rotation.csv   the rows of a network as soon as it is tested
+    rotation.png   the curves
+
+and the table is printed. An interrupted run goes on at the network that it was at: one (model,
+training, seed) that `rotation.csv` has is not trained again, and the epochs of one that it has not
+are dropped from `log.csv`.
 """
 
 import argparse
@@ -21,16 +28,26 @@ import collections
 import csv
 import math
 import pathlib
+import platform
 import time
+import tomllib
 
 MODELS = ("PNCNN", "SteerablePNCNN")
 TRAININGS = ("upright", "turned")
 BATCH = 50
-# What must agree between the rows of one CSV.
+LEARNING_RATE = 3e-3
 SIZES = ("images", "test_images", "epochs", "blocks", "copies", "angles")
+# Options that a later run into the same folder may add to.
+NETWORKS = ("models", "trainings", "seeds")
 FIELDS = (
     *("model", "training", "seed", "angle", "error", "nll", "logit_change", "largest_logit"),
     *("parameters", "train_seconds", *SIZES),
+)
+# The learning rate is that of the epoch's first step. The test error, of upright digits, chose
+# nothing; the seconds hold the time that it took.
+LOG_FIELDS = (
+    *("model", "training", "seed", "epoch", "loss", "train_error", "learning_rate", "seconds"),
+    "test_error",
 )
 
 
@@ -99,20 +116,21 @@ def build(name, options, seed):
     )
 
 
-def train(model, x, y, training, options, seed, steps=None):
+def train(model, x, y, training, options, seed, steps=None, validation_data=None, log=None):
     """Adam at 3e-3 with cosine decay, batch 50; returns the clock of its steps.
 
-    ``steps`` stops the first epoch early, for timing.
+    ``steps`` stops the first epoch early, for timing. ``log`` is called with each epoch's figures.
     """
     import keras
 
     from tfpn.training.batches import ShuffledBatches
+    from tfpn.training.callbacks import EpochSeconds
 
     # Turned about the mean of an example's points: both networks commute with shifts, so that the
     # centre does not matter to them.
     rotation = math.pi if training == "turned" else 0.0
     batches = ShuffledBatches(x, y, BATCH, seed, rotation=rotation)
-    rate = keras.optimizers.schedules.CosineDecay(3e-3, options.epochs * len(batches))
+    rate = keras.optimizers.schedules.CosineDecay(LEARNING_RATE, options.epochs * len(batches))
     model.adapt(x)
     model.compile(
         keras.optimizers.Adam(rate),
@@ -120,16 +138,34 @@ def train(model, x, y, training, options, seed, steps=None):
         metrics=["accuracy"],
     )
     clock = Clock()
+    rates = []
+
+    def begin(epoch, _):
+        batches.set_epoch(epoch)
+        rates.append(float(model.optimizer.learning_rate))
+
+    def end(epoch, logs):
+        if log is not None:
+            log(
+                {
+                    **{"epoch": epoch + 1, "loss": logs["loss"], "learning_rate": rates[-1]},
+                    **{"train_error": 1 - logs["accuracy"], "seconds": logs["seconds"]},
+                    **{"test_error": 1 - logs["val_accuracy"]},
+                }
+            )
+
     model.fit(
         batches,
+        validation_data=validation_data,
+        validation_batch_size=BATCH,
         shuffle=False,  # they come in their epoch's order
         epochs=options.epochs if steps is None else 1,
         steps_per_epoch=steps,
         callbacks=[
+            EpochSeconds(),
             keras.callbacks.LambdaCallback(
-                on_epoch_begin=lambda epoch, _: batches.set_epoch(epoch)
+                on_epoch_begin=begin, on_epoch_end=end, on_train_batch_end=clock
             ),
-            keras.callbacks.LambdaCallback(on_train_batch_end=clock),
         ],
         verbose=2 if steps is None else 0,
     )
@@ -185,7 +221,16 @@ def measure(name, training, seed, data, options):
 
     keras.utils.set_random_seed(seed)
     model = build(name, options, seed)
-    clock = train(model, *data["train"], training, options, seed)
+
+    def log(figures):
+        figures = {key: float(f"{value:.5g}") for key, value in figures.items()}
+        figures["epoch"] = int(figures["epoch"])
+        row = {"model": name, "training": training, "seed": seed, **figures}
+        append(options.output / "log.csv", LOG_FIELDS, [row])
+
+    clock = train(
+        model, *data["train"], training, options, seed, validation_data=data["test"], log=log
+    )
     for row in test(model, *data["test"], angles(options)):
         yield {
             **{"model": name, "training": training, "seed": seed, **row},
@@ -222,6 +267,60 @@ def read(path):
         return []
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+def append(path, fields, rows):
+    """Adds rows to a CSV, which is begun if it is not there."""
+    new = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, fields)
+        if new:
+            writer.writeheader()
+        writer.writerows(rows)
+
+
+def key_of(row):
+    """Which network a row of a CSV is of."""
+    return row["model"], row["training"], row["seed"]
+
+
+def drop_unfinished(path, finished):
+    """Leaves in the log the epochs of networks that were tested; the others train anew."""
+    rows = [row for row in read(path) if key_of(row) in finished]
+    path.unlink(missing_ok=True)
+    append(path, LOG_FIELDS, rows)
+
+
+def write_recipe(options):
+    """What this run is, into recipe.toml; ends the program if the folder holds a run of another."""
+    import keras
+    import numpy
+    import tensorflow
+
+    import tfpn
+    from tfpn import recipes
+
+    path = options.output / "recipe.toml"
+    before = tomllib.loads(path.read_text()) if path.exists() else {}
+    sections = {
+        "options": {key: getattr(options, key) for key in (*SIZES, *NETWORKS)},
+        "training": {"channels": options.channels, "batch": BATCH, "learning_rate": LEARNING_RATE},
+        "versions": {
+            "python": platform.python_version(),
+            **{one.__name__: one.__version__ for one in (tfpn, tensorflow, keras, numpy)},
+        },
+    }
+    for section, values in sections.items():
+        for key, value in values.items():
+            old = before.get(section, {}).get(key, value)
+            if key in NETWORKS:
+                values[key] = [*old, *(one for one in value if one not in old)]
+            elif old != value:
+                raise SystemExit(
+                    f"{path} is of a run with {key}={old}, this one has {key}={value}: give the "
+                    "same, or another --output"
+                )
+    path.write_text(recipes.dumps(recipes.Recipe("rotation", sections, str(path))))
 
 
 def curves(rows):
@@ -321,17 +420,6 @@ def parse(arguments=None):
     return options
 
 
-def check_sizes(rows, options, path):
-    """Ends the program if the CSV holds networks of other sizes than those asked for."""
-    for key in SIZES:
-        others = {row[key] for row in rows} - {str(getattr(options, key))}
-        if others:
-            raise SystemExit(
-                f"{path} holds networks of {key}={', '.join(sorted(others))}, asked for is "
-                f"{key}={getattr(options, key)}: give the same, or another --output"
-            )
-
-
 def main(arguments=None):
     """Trains what is missing in the CSV, draws, and prints the table."""
     options = parse(arguments)
@@ -344,20 +432,17 @@ def main(arguments=None):
         return estimate(data, options)
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "rotation.csv"
-    check_sizes(read(path), options, path)
+    write_recipe(options)
+    finished = {key_of(row) for row in read(path)}
+    drop_unfinished(options.output / "log.csv", finished)
     for seed in options.seeds:
         for name in options.models:
             for training in options.trainings:
                 key = (name, training, str(seed))
-                if any((r["model"], r["training"], r["seed"]) == key for r in read(path)):
+                if key in finished:
                     continue
                 rows = list(measure(name, training, seed, data, options))
-                new = not path.exists()
-                with path.open("a", newline="") as file:
-                    writer = csv.DictWriter(file, FIELDS)
-                    if new:
-                        writer.writeheader()
-                    writer.writerows(rows)
+                append(path, FIELDS, rows)
                 print(*key, [row["error"] for row in rows], flush=True)
     draw(read(path), options.output / "rotation.png")
     print(table(read(path)))

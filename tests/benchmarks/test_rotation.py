@@ -1,6 +1,7 @@
 import csv
 import pathlib
 import sys
+import tomllib
 
 import numpy as np
 import pytest
@@ -65,9 +66,24 @@ def test_the_program_writes_a_table_and_a_figure_and_trains_once(
     arguments = ["--data-dir", ".", "--output", str(tmp_path), "--angles", "3", *TINY]
     arguments += ["--trainings", "turned", "--seeds", "0"]
     rotation.main(arguments)
-    before = (tmp_path / "rotation.csv").read_text()
+    with (tmp_path / "log.csv").open(newline="") as file:
+        log = list(csv.DictReader(file))
+    assert [(row["model"], row["epoch"]) for row in log] == [(one, "1") for one in rotation.MODELS]
+    assert all(float(row["learning_rate"]) == 3e-3 for row in log)
+    # With one epoch, the error after it is that of the test at the upright angle.
+    upright = [row for row in rotation.read(tmp_path / "rotation.csv") if row["angle"] == "0.0"]
+    for ended, tested in zip(log, upright, strict=True):
+        assert float(ended["test_error"]) == pytest.approx(float(tested["error"]), abs=1e-4)
+    recipe = tomllib.loads((tmp_path / "recipe.toml").read_text())
+    assert recipe["options"]["trainings"] == ["turned"]
+    assert recipe["versions"]["tfpn"] == tfpn.__version__
+
+    before = {file: (tmp_path / file).read_text() for file in ("rotation.csv", "log.csv")}
+    # As a network leaves the log that is interrupted.
+    with (tmp_path / "log.csv").open("a") as file:
+        file.write("PNCNN,upright,0,1,9,9,9,9,9\n")
     rotation.main(arguments)
-    assert (tmp_path / "rotation.csv").read_text() == before
+    assert {file: (tmp_path / file).read_text() for file in before} == before
     with (tmp_path / "rotation.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(row["model"], row["angle"]) for row in rows] == [
