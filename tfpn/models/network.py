@@ -65,13 +65,15 @@ class PNNetwork(Predictive, keras.Model):
     def fit(self, x=None, y=None, *args, **kwargs):
         """Keras's, after a check of arrays (see `predict`)."""
         x = self._checked(x, cast=True)
-        self._create_variables(x, y)
+        if self.train_function is None:
+            self._create_variables(x, y)
         return super().fit(x, y, *args, **kwargs)
 
     def evaluate(self, x=None, y=None, *args, **kwargs):
         """Keras's, after a check of arrays (see `predict`)."""
         x = self._checked(x, cast=True)
-        self._create_variables(x, y)
+        if self.test_function is None:
+            self._create_variables(x, y)
         return super().evaluate(x, y, *args, **kwargs)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
@@ -138,9 +140,9 @@ class PNNetwork(Predictive, keras.Model):
             return
         if self.optimizer is not None and not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
-        if isinstance(x, tf.data.Dataset):
-            spec = x.element_spec
-            y = spec[1] if isinstance(spec, tuple) and len(spec) > 1 else None
+        if isinstance(x, (tf.data.Dataset, keras.utils.PyDataset)):
+            batch = x.element_spec if isinstance(x, tf.data.Dataset) else x[0]
+            y = batch[1] if isinstance(batch, tuple) and len(batch) > 1 else None
         if not (hasattr(y, "shape") and hasattr(y, "dtype") and len(self.outputs) == 1):
             return
         sizes = [1, *(size or 1 for size in y.shape[1:])]
@@ -170,10 +172,8 @@ class PNNetwork(Predictive, keras.Model):
                 squares are too large (not checked where XLA compiles the model).
         """
         x = self._checked(x)
-        if isinstance(x, dict) and next(iter(self.inputs_dict.values())).dtype == "float64":
-            # Keras casts arrays to its own float type, and data sets not.
-            x = tf.data.Dataset.from_tensor_slices(x).batch(batch_size or 32)
-            batch_size = None
+        if isinstance(x, dict):
+            x, batch_size = self._batches(self, x, batch_size or 32), None
         return super().predict(x, batch_size, verbose, steps, callbacks)
 
     def _checked(self, x, cast=False):

@@ -108,13 +108,26 @@ class Predictive:
         return np.exp(np.asarray(self._calibration, np.float64))[:, list(self._calibrated)]
 
     def _predicted(self, network, x, batch_size):
-        """Keras's predict, in the inputs' dtype, which arrays would lose to Keras's floatx."""
+        """Keras's predict of this model or a part of it, after checks."""
         x = self._checked(x)
         if isinstance(x, dict):
-            batch_size = check_count("batch_size", batch_size)
-            x = {key: np.asarray(x[key], given.dtype) for key, given in self.inputs_dict.items()}
-            x = tf.data.Dataset.from_tensor_slices(x).batch(batch_size)
+            x = self._batches(network, x, check_count("batch_size", batch_size))
         return network.predict(x, verbose=0)
+
+    def _batches(self, network, x, batch_size):
+        """Arrays as batches in the inputs' dtype, which Keras would cast to its own float type.
+
+        The network's predict is traced for batches of all sizes: Keras traces a smaller last one
+        anew.
+        """
+        x = {key: np.asarray(x[key], given.dtype) for key, given in self.inputs_dict.items()}
+        batches = tf.data.Dataset.from_tensor_slices(x).batch(batch_size)
+        eagerly = network.run_eagerly or tf.config.functions_run_eagerly()
+        replicas = network.distribute_strategy.num_replicas_in_sync
+        if not eagerly and replicas == network.steps_per_execution == 1:
+            network.make_predict_function()
+            network.predict_function.get_concrete_function([batches.element_spec])
+        return batches
 
     def predict_distribution(self, x, batch_size=32):
         """The outputs as jointly normal variables.
