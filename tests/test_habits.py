@@ -208,6 +208,22 @@ class TestScikitLearn:
         with pytest.raises(ValueError, match=r"y holds the class \['a'\] alone"):
             PNClassifier(build).fit(np.zeros((2, 6, 3)), ["a", "a"])
 
+    @pytest.mark.parametrize(
+        "y, message",
+        [
+            ([0.0, 1.0, np.nan], "NaN"),
+            ([0.3, 1.7, 2.9], "continuous"),
+            (np.eye(3), r"shape \(3, 3\)"),
+        ],
+    )
+    def test_what_is_no_label(self, y, message):
+        with pytest.raises(ValueError, match=message):
+            PNClassifier(build).fit(np.zeros((3, 6, 3)), y)
+
+    def test_not_fitted(self):
+        with pytest.raises(NotFittedError, match="'fit'"):
+            PNClassifier(build).predict(np.zeros((2, 6, 3)))
+
     def test_cross_validation(self):
         x, codes = waves()
         X, y = pack(x), np.array(["falling", "rising"])[codes]
@@ -323,6 +339,9 @@ class TestPandas:
             ({"id": None}, {}, ValueError, "column 'id' is empty in the row 1, which"),
             ({"value": np.nan}, {}, ValueError, "column 'value' of frame holds no value"),
             ({}, {"examples": ["p1", "p1"]}, ValueError, "examples must name .* each once"),
+            ({}, {"examples": [1, 2]}, ValueError, r"\[1, 2\], and none .* column 'id'.*'p"),
+            ({}, {"channels": ["A", "B"]}, ValueError, "none of them is in the column 'what'"),
+            ({}, {"channels": "heart"}, TypeError, "a list of names, found 'heart'"),
             ({}, {"channels": []}, ValueError, r"channels must name at least one .* found \[\]"),
             ({"noise": -1.0}, {"variance": "noise"}, ValueError, "variance.*-1"),
         ],

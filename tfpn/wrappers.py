@@ -6,7 +6,8 @@ estimators; they take observations as one array, made by `pack`, which scikit-le
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from tfpn.contract import KEYS, check_observations, observations
 from tfpn.layers.base import check_count
@@ -38,9 +39,11 @@ def from_frame(
         point in several rows. The points of an example are in sorted order.
 
     Raises:
-        TypeError: if coordinates, values or variances are not numbers.
+        TypeError: if coordinates, values or variances are not numbers, or if ``examples`` or
+            ``channels`` is one text.
         ValueError: if there is no such column, if a reading has no example, point, channel or
-            variance, if ``examples`` or ``channels`` name one twice, or if nothing was read.
+            variance, if ``examples`` or ``channels`` name one twice or none of the table's (text
+            is no number: "7" is not 7), or if nothing was read.
 
     Example:
 
@@ -118,9 +121,17 @@ def _order(name, wanted, found):
     """The labels in the order wanted."""
     if wanted is None:
         return sorted(found.unique().tolist())
+    if isinstance(wanted, str):
+        raise TypeError(f"{name} must be a list of names, found {wanted!r}; give [{wanted!r}].")
     wanted = list(wanted)
     if not wanted or len(set(wanted)) < len(wanted):
         raise ValueError(f"{name} must name at least one and each once, found {wanted}.")
+    if not found.isin(wanted).any():
+        raise ValueError(
+            f"{name} begins with {wanted[:3]}, and none of them is in the column {found.name!r}, "
+            f"which holds {found.unique().tolist()[:3]} and so on; give the same names, in the "
+            "same type."
+        )
     return wanted
 
 
@@ -238,8 +249,11 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
             **kwargs: of Keras's `fit`, such as ``sample_weight``.
 
         Raises:
-            ValueError: if there are fewer than two classes in ``y``, or for another shape of ``X``.
+            ValueError: if there are fewer than two classes in ``y``, if it holds NaN or numbers
+                that are no labels, or for another shape of ``X`` or ``y``.
         """
+        y = column_or_1d(y)
+        check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y holds the class {self.classes_.tolist()} alone; give two or more.")
@@ -252,7 +266,8 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
 
     def predict(self, X):
         """The most probable labels [B]."""
-        return self.classes_[self.predict_proba(X).argmax(-1)]
+        best = self.predict_proba(X).argmax(-1)
+        return self.classes_[best]
 
 
 class PNRegressor(RegressorMixin, _PNEstimator):
