@@ -46,6 +46,11 @@ def test_set_values_stay_and_given_ones_vary():
         ("model.channels", {"min_value": 2}, "found a range with min_value; give min_value and"),
         ("model.channels", {"min_value": 4, "max_value": 2}, "min_value 4 is greater than"),
         (
+            "model.channels",
+            {"min_value": 2, "max_value": 4, "step": 0},
+            "model.channels: found the step 0; give a positive",
+        ),
+        (
             "training.learning_rate",
             {"min_value": 0.1, "max_value": 0.2, "sampling": "exp"},
             "sampling must be one of",

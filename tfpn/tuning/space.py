@@ -159,6 +159,9 @@ def _checked(recipe, name, values):
                 f"{origin}: found a range with {', '.join(values) or 'nothing'}; give min_value "
                 "and max_value, and step and sampling if you like"
             )
+        step = values.get("step")
+        if step is not None and (_is_bool(step) or not isinstance(step, int | float) or step <= 0):
+            raise recipes.RecipeError(f"{origin}: found the step {step!r}; give a positive number")
         tried = [values["min_value"], values["max_value"]]
     else:
         tried = values = list(values)
