@@ -236,16 +236,21 @@ def test_cache_is_used_and_belongs_to_its_files(monkeypatch, folder):
     first = load(folder)
     assert len(list((folder / "cache").iterdir())) == 1
     calls = []
-    read = _physionet.files.read_records
-    monkeypatch.setattr(_physionet.files, "read_records", lambda *a: calls.append(1) or read(*a))
+    for module, name in ((_physionet.files, "read_records"), (_physionet, "clean")):
+        function = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, f=function: calls.append(1) or f(*a))
+    # Neither are the records of a folder read only to see whether they have changed.
+    monkeypatch.setattr(_physionet.files, "set_files", None)
     again = load(folder)
-    assert not calls and again.report == first.report
-    for key, array in first.test.x.items():
-        np.testing.assert_array_equal(again.test.x[key], array)
+    assert not calls and again.report == first.report and again.scales == first.scales
+    for part in ("train", "validation", "test"):
+        for key, array in getattr(first, part).x.items():
+            np.testing.assert_array_equal(getattr(again, part).x[key], array)
+    monkeypatch.undo()
     path = folder / "set-c" / "3001.txt"
     path.write_text(path.read_text() + "02:00,HR,77\n")
     assert load(folder).validation.x["variance"][0, :, SERIES.index("HR")].tolist().count(0) == 2
-    assert calls and len(list((folder / "cache").iterdir())) == 2
+    assert len(list((folder / "cache").iterdir())) == 2
 
 
 class Intruder:
@@ -266,7 +271,7 @@ class Intruder:
         (lambda path, arrays: np.savez(path, **{**arrays, "key": "{}"}), r"was built for \{\}"),
         (
             lambda path, arrays: np.savez(path, **{**arrays, "value": arrays["value"][1:]}),
-            "entries of value, expected 25",
+            "entries of value, expected 15",
         ),
     ],
 )

@@ -1,6 +1,7 @@
 import gzip
 import hashlib
 import io
+import os
 import tarfile
 import urllib.error
 import urllib.request
@@ -53,6 +54,23 @@ def test_archives_and_folders_are_the_same(folder):
     for part in ("train", "validation", "test"):
         for key, array in getattr(expected, part).x.items():
             np.testing.assert_array_equal(getattr(found, part).x[key], array)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_change_that_keeps_the_size_is_noticed(folder, packed):
+    if packed:
+        pack_set(folder, "c")
+    path = folder / ("set-c.tar.gz" if packed else "set-c/3001.txt")
+    load(folder)
+    before = path.stat()
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 255]))
+    if packed:  # the archive's time may stay, its digest counts
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    else:
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    with pytest.raises(ValueError, match="set-c"):
+        load(folder)
 
 
 def member(name, kind):
@@ -153,7 +171,9 @@ def test_malformed_lines(folder, row, expected, packed):
     assert not list(folder.glob("cache/*"))
 
 
-@pytest.mark.parametrize("row", ["00:00,Gender,2", "00:00,ICUType,0", "00:00,ICUType,2.5"])
+@pytest.mark.parametrize(
+    "row", ["00:00,Gender,2", "00:00,ICUType,0", "00:00,ICUType,2.5", "00:00,ICUType,5"]
+)
 def test_unknown_categories(folder, row):
     (folder / "set-a" / "1001.txt").write_text(text(row, 1001))
     with pytest.raises(ValueError, match=rf"1001.txt, line 3: found '{row}'; expected one of -1, "):

@@ -3,16 +3,17 @@ import hashlib
 import json
 import os
 import pathlib
+from typing import NamedTuple
 
 import numpy as np
 
 from tfpn.datasets import _physionet_files as files
-from tfpn.datasets._physionet_cleaning import clean, has_series, sizes
+from tfpn.datasets._physionet_cleaning import Cleaned, clean
 from tfpn.datasets._physionet_download import download
 from tfpn.datasets.base import Dataset, Part, import_extra, read_cache
 
-# Part of the cache's key: raise it when what is read or how it is stored changes.
-_FORMAT = 1
+# Part of the cache's key: raise it when what is read or stored changes, or how it is cleaned.
+_FORMAT = 2
 
 STATICS = ("Age", "Height", "AdmissionWeight", "Female", "Male", *files.ICU_TYPES)
 # Ones and zeros, which stay so.
@@ -89,10 +90,11 @@ def physionet2012(data_dir=None, split_dir=None, cache_dir=None, statics="series
        above 250 cm.
     5. Several readings of one parameter at one time are averaged.
 
-    Reading the files takes a minute or less. What they hold is kept in a file in `cache_dir`, named
-    by the version of the format and a digest of the three sets. From there all takes some seconds:
-    outcomes and split lists are read, and the cleaning is done, each time. A file that cannot be
-    used is an error and not built anew, as with `superpixel_mnist`.
+    Reading the files takes a minute or less. What is left of them after cleaning is kept in a file
+    in `cache_dir`, named by the version of the format and a fingerprint of the three sets: the
+    SHA-256 of an archive; names, sizes and times of modification of a folder's files. From there
+    all takes some seconds; outcomes and split lists are read each time. A file that cannot be used
+    is an error and not built anew, as with `superpixel_mnist`.
 
     The split lists are those of the project medical_ts_datasets; they come without a licence and so
     not with this package.
@@ -163,42 +165,28 @@ def physionet2012(data_dir=None, split_dir=None, cache_dir=None, statics="series
 
 
 def _assemble(records, labels, parts, statics):
-    """The data set of records, their labels [R] and the indices of each part."""
-    report = _describe(records, labels)
-    kept = has_series(records)
-    report["records without any series"] = int((~kept).sum())
-    parts = {name: index[kept[index]] for name, index in parts.items()}
+    """The data set of `Cleaned` records, their labels [R] and the indices of each part."""
+    parts = {name: index[records.has_series[index]] for name, index in parts.items()}
     for name, index in parts.items():
-        report[f"{name} records"] = len(index)
         if not len(index):
             raise ValueError(f"The {name} list has no record with a series; get the whole list.")
-    cleaned, counts = clean(records)
-    report.update(counts)
-    count, times = sizes(cleaned.record, cleaned.minute, len(labels))
-    count, times = count[kept], times[kept]
-    report["readings a record, after cleaning (mean, largest)"] = _mean_and_max(count)
-    report["times a record, after cleaning (mean, largest)"] = _mean_and_max(times)
-    report["records left without a reading by cleaning"] = int((count == 0).sum())
+    readings = _place(records)
+    report = _report(records, labels, parts, readings.times)
 
-    static_values = _statics(cleaned)
+    static_values = _statics(records, readings.record)
     train = np.zeros(len(labels), bool)
     train[parts["train"]] = True
-    in_train = train[cleaned.record]
-    scales = {
-        name: _scale(name, cleaned.value[in_train & (cleaned.series == channel)])
-        for channel, name in enumerate(files.SERIES)
-    }
+    scales = _series_scales(records, train[readings.record])
     for column, name in enumerate(STATICS):
         values = static_values[train, column]
         scales[name] = _scale(name, values[~np.isnan(values)])
 
     mean, std = np.array([scales[name] for name in files.SERIES]).T
-    cleaned = cleaned._replace(value=(cleaned.value - mean[cleaned.series]) / std[cleaned.series])
+    value = ((records.value - mean[records.series]) / std[records.series]).astype(np.float32)
     mean, std = np.array([scales[name] for name in STATICS]).T
     static_values = (static_values - mean) / std
 
-    num_points = max(1, int(times.max()))
-    arguments = (records, labels, cleaned, static_values, num_points, statics)
+    arguments = (records, labels, readings, value, static_values, statics)
     return StaysDataset(
         **{name: _part(index, *arguments) for name, index in parts.items()},
         name="PhysioNet 2012",
@@ -217,10 +205,47 @@ def _assemble(records, labels, parts, statics):
     )
 
 
-def _describe(records, labels):
-    """The report on the records as they are, before cleaning."""
-    record = np.repeat(np.arange(len(labels)), records.counts)
-    count, times = sizes(record, records.minute.astype(np.int64), len(labels))
+class _Readings(NamedTuple):
+    """Where the P readings of `Cleaned` belong, and the T distinct times of all records.
+
+    record: The index of the record [P].
+    slot: The index of the time, of those below [P].
+    time_record: The index of the record of each time [T].
+    time_minute: Its minute [T].
+    place: The number of the time within its record, from 0 [T].
+    times: How many distinct times each record has [R].
+    """
+
+    record: np.ndarray
+    slot: np.ndarray
+    time_record: np.ndarray
+    time_minute: np.ndarray
+    place: np.ndarray
+    times: np.ndarray
+
+
+def _place(records):
+    record = np.repeat(np.arange(len(records.ids)), records.counts)
+    minute = records.minute
+    # Readings are in the order of records and minutes.
+    first = np.ones(len(record), bool)
+    first[1:] = (record[1:] != record[:-1]) | (minute[1:] != minute[:-1])
+    time_record = record[first]
+    times = np.bincount(time_record, minlength=len(records.ids))
+    return _Readings(
+        record=record,
+        slot=np.cumsum(first) - 1,
+        time_record=time_record,
+        time_minute=minute[first],
+        place=np.arange(len(time_record)) - (np.cumsum(times) - times)[time_record],
+        times=times,
+    )
+
+
+def _report(records, labels, parts, times):
+    """What `physionet2012` reports; `times` [R] are the records' distinct times after cleaning."""
+    kept = records.has_series
+    count_before, times_before = records.before.T
     return {
         "records": len(labels),
         "deaths": int(labels.sum()),
@@ -228,8 +253,14 @@ def _describe(records, labels):
             letter: int(labels[records.sets == index].sum())
             for index, letter in enumerate(files.SETS)
         },
-        "readings a record, before cleaning (mean, largest)": _mean_and_max(count),
-        "times a record, before cleaning (mean, largest)": _mean_and_max(times),
+        "readings a record, before cleaning (mean, largest)": _mean_and_max(count_before),
+        "times a record, before cleaning (mean, largest)": _mean_and_max(times_before),
+        "records without any series": int((~kept).sum()),
+        **{f"{name} records": len(index) for name, index in parts.items()},
+        **records.rules,
+        "readings a record, after cleaning (mean, largest)": _mean_and_max(records.counts[kept]),
+        "times a record, after cleaning (mean, largest)": _mean_and_max(times[kept]),
+        "records left without a reading by cleaning": int((records.counts[kept] == 0).sum()),
     }
 
 
@@ -243,18 +274,27 @@ def _text(found):
     return " and ".join(map(str, found)) if isinstance(found, tuple) else str(found)
 
 
-def _statics(cleaned):
+def _statics(records, record):
     """The static variables [R, 9] float64, NaN where missing."""
-    age, gender, height, icu_type = cleaned.descriptors.T
+    age, gender, height, icu_type = records.descriptors.T
     weight = np.full(len(age), np.nan)
-    first = (cleaned.series == files.SERIES.index("Weight")) & (cleaned.minute == 0)
-    weight[cleaned.record[first]] = cleaned.value[first]
+    first = (records.series == files.SERIES.index("Weight")) & (records.minute == 0)
+    weight[record[first]] = records.value[first]
     one_hot = [
         np.where(np.isnan(kind), np.nan, kind == value)
         for kind, values in ((gender, (0, 1)), (icu_type, (1, 2, 3, 4)))
         for value in values
     ]
     return np.stack([age, height, weight, *one_hot], axis=-1)
+
+
+def _series_scales(records, chosen):
+    """The scales of the series by their chosen readings, a mask [P]."""
+    series, value = records.series[chosen], records.value[chosen]
+    order = np.argsort(series, kind="stable")
+    ends = np.cumsum(np.bincount(series, minlength=len(files.SERIES)))
+    groups = np.split(value[order], ends[:-1])
+    return {name: _scale(name, group) for name, group in zip(files.SERIES, groups, strict=True)}
 
 
 def _scale(name, values):
@@ -265,33 +305,34 @@ def _scale(name, values):
     return float(values.mean()), float(values.std()) or 1.0
 
 
-def _part(index, records, labels, cleaned, static_values, num_points, statics):
+def _part(index, records, labels, readings, value, static_values, statics):
     row = np.full(len(labels), -1)
     row[index] = np.arange(len(index))
-    here = row[cleaned.record] >= 0
-    example, minute = row[cleaned.record[here]], cleaned.minute[here]
+    here = row[readings.time_record] >= 0
+    time_example, time_place = row[readings.time_record[here]], readings.place[here]
 
-    # Each distinct time of a record has a slot, counted from the record's first one.
-    length = files.LAST_MINUTE + 1
-    times, slot = np.unique(example * length + minute, return_inverse=True)
-    time_example, time_minute = np.divmod(times, length)
-    place = np.arange(len(times)) - np.searchsorted(time_example, time_example)
-
+    # As long as the longest record of all parts, so that the parts have one shape.
+    num_points = max(1, int(readings.times[records.has_series].max()))
     channels = len(files.SERIES) + (len(STATICS) if statics == "series" else 0)
     points = np.zeros((len(index), num_points, 1), np.float32)
     values = np.zeros((len(index), num_points, channels), np.float32)
     variance = np.full(values.shape, np.inf, np.float32)
-    points[time_example, place, 0] = time_minute / files.LAST_MINUTE
-    series = cleaned.series[here]
-    values[example, place[slot], series] = cleaned.value[here]
-    variance[example, place[slot], series] = 0
+    points[time_example, time_place, 0] = readings.time_minute[here] / files.LAST_MINUTE
+    # Where each reading goes in the flat arrays: the start of its time, then its series.
+    start = np.full(len(here), -1)
+    start[here] = (time_example * num_points + time_place) * channels
+    start = start[readings.slot]
+    chosen = start >= 0
+    target = start[chosen] + records.series[chosen]
+    values.reshape(-1)[target] = value[chosen]
+    variance.reshape(-1)[target] = 0
 
     known = static_values[index]
     known_variance = np.where(np.isnan(known), np.inf, 0).astype(np.float32)
     known = np.nan_to_num(known).astype(np.float32)
     if statics == "series":
-        values[time_example, place, len(files.SERIES) :] = known[time_example]
-        variance[time_example, place, len(files.SERIES) :] = known_variance[time_example]
+        values[time_example, time_place, len(files.SERIES) :] = known[time_example]
+        variance[time_example, time_place, len(files.SERIES) :] = known_variance[time_example]
     return Stays(
         x={"points": points, "values": values, "variance": variance},
         y=labels[index],
@@ -302,29 +343,27 @@ def _part(index, records, labels, cleaned, static_values, num_points, statics):
 
 
 def _load(paths, cache, tqdm, total, progress):
-    """The records of the three sets, from the cache if it has them."""
-    key = {"format": _FORMAT, "sets": [_digest(path) for path in paths]}
+    """The cleaned records of the three sets, from the cache if it has them."""
+    key = {"format": _FORMAT, "sets": [files.fingerprint(path) for path in paths]}
     name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]
     path = cache / f"physionet2012-format-{_FORMAT}-{name}.npz"
     if path.exists():
         return _read_cache(path, key)
     with tqdm(total=total, desc="PhysioNet 2012", unit="record", disable=not progress) as bar:
         records = files.read_records(paths, bar)
+    records = clean(records)
     _write_cache(path, key, records)
     return records
 
 
-def _digest(path):
-    return files.digest_of_records(path) if path.is_dir() else files.digest_of_file(path)
-
-
 def _write_cache(path, key, records):
     path.parent.mkdir(parents=True, exist_ok=True)
+    arrays = {**records._asdict(), "rules": json.dumps(records.rules)}
     # Under another name first, so that an interrupted run leaves no half a file behind.
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as file:
-            np.savez_compressed(file, key=json.dumps(key), **records._asdict())
+            np.savez_compressed(file, key=json.dumps(key), **arrays)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -332,13 +371,14 @@ def _write_cache(path, key, records):
 
 def _read_cache(path, key):
     advice = "Delete it, and it will be built anew."
-    records = files.Records(**read_cache(path, key, files.Records._fields))
-    num_records, num_rows = len(records.ids), int(records.counts.sum())
-    for name, array in records._asdict().items():
-        length = num_rows if name in ("minute", "series", "value") else num_records
+    arrays = read_cache(path, key, Cleaned._fields)
+    rules = json.loads(str(arrays.pop("rules")))
+    num_records, num_readings = len(arrays["ids"]), int(arrays["counts"].sum())
+    for name, array in arrays.items():
+        length = num_readings if name in ("minute", "series", "value") else num_records
         if len(array) != length:
             raise ValueError(
                 f"The cache {path} holds {len(array)} entries of {name}, expected {length}. "
                 f"{advice}"
             )
-    return records
+    return Cleaned(**arrays, rules=rules)

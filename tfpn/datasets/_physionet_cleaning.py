@@ -53,49 +53,53 @@ PLAUSIBLE = {
 
 
 class Cleaned(NamedTuple):
-    """Readings that are left, P of them, at most one a record, minute and series.
+    """Records, R of them, with the P readings that are left, one a record, minute and series.
 
-    record: The index of the record [P], ascending.
-    minute: Minutes since admission [P], ascending within a record.
-    series: The index in `SERIES` [P].
+    ids: The records' numbers [R] int64.
+    sets: The index in `SETS` of the set that each is in [R] int64.
+    descriptors: Age, gender, height and ICU type [R, 4] float64, NaN where missing.
+    has_series: Whether a record has a row of a series other than the weight at 00:00 [R] bool.
+    before: How many readings and how many distinct times a record had before cleaning [R, 2] int64.
+    counts: How many readings each record has [R] int64; those below are in this order.
+    minute: Minutes since admission [P] int16, ascending within a record.
+    series: The index in `SERIES` [P] int8.
     value: The reading [P] float64.
-    descriptors: Age, gender, height and ICU type of every record [R, 4] float64, NaN where missing.
+    rules: The report's count of what each rule found, a dict of integers and dicts of integers.
     """
 
-    record: np.ndarray
+    ids: np.ndarray
+    sets: np.ndarray
+    descriptors: np.ndarray
+    has_series: np.ndarray
+    before: np.ndarray
+    counts: np.ndarray
     minute: np.ndarray
     series: np.ndarray
     value: np.ndarray
-    descriptors: np.ndarray
-
-
-def has_series(records):
-    """Whether a record [R] has a row of a series other than the weight at 00:00."""
-    record = np.repeat(np.arange(len(records.ids)), records.counts)
-    other = (records.series != SERIES.index("Weight")) | (records.minute > 0)
-    return np.bincount(record[other], minlength=len(records.ids)) > 0
+    rules: dict
 
 
 def clean(records):
-    """Applies the rules that `physionet2012` lists.
-
-    Returns:
-        `Cleaned`, and the report's counts in a dict.
-    """
-    record = np.repeat(np.arange(len(records.ids)), records.counts)
+    """Applies the rules that `physionet2012` lists to `Records` and returns `Cleaned`."""
+    num_records = len(records.ids)
+    record = np.repeat(np.arange(num_records), records.counts)
     minute, series = records.minute.astype(np.int64), records.series.astype(np.int64)
     value, descriptors = records.value.astype(np.float64), records.descriptors.astype(np.float64)
-    report = {"rows without a parameter's name": int(records.unnamed.sum())}
+    times = np.unique(record * (LAST_MINUTE + 1) + minute) // (LAST_MINUTE + 1)
+    before = [records.counts, np.bincount(times, minlength=num_records)]
+    other = (series != SERIES.index("Weight")) | (minute > 0)
+    has_series = np.bincount(record[other], minlength=num_records) > 0
+    rules = {"rows without a parameter's name": int(records.unnamed.sum())}
 
     missing = value == MISSING
-    report["missing (-1)"] = _by_name(
+    rules["missing (-1)"] = _by_name(
         _counts(series[missing]), (descriptors == MISSING).sum(axis=0).tolist()
     )
     descriptors[descriptors == MISSING] = np.nan
 
     without_point = (series == SERIES.index("pH")) & (value >= 650) & (value <= 800)
     value[without_point] /= 100
-    report["pH without its decimal point"] = int(without_point.sum())
+    rules["pH without its decimal point"] = int(without_point.sum())
 
     low, high = np.array([PLAUSIBLE[name] for name in SERIES], np.float32).T
     # In float32, as the values were stored: a bound of 0.2 includes the reading 0.2.
@@ -107,25 +111,30 @@ def clean(records):
         strange = (descriptors[:, column] < low) | (descriptors[:, column] > high)
         descriptors[strange, column] = np.nan
         outside.append(int(strange.sum()))
-    report["implausible"] = _by_name(_counts(series[implausible]), outside)
+    rules["implausible"] = _by_name(_counts(series[implausible]), outside)
 
     keep = ~(missing | implausible)
     # A number for each record, minute and series, which sorts in this order.
     key = (record * (LAST_MINUTE + 1) + minute) * len(SERIES) + series
     _, again = np.unique(key, return_counts=True)
-    report["read more than once at one time, before cleaning"] = int((again > 1).sum())
+    rules["read more than once at one time, before cleaning"] = int((again > 1).sum())
     key, inverse, again = np.unique(key[keep], return_inverse=True, return_counts=True)
-    report["averaged over readings at one time"] = int((again > 1).sum())
+    rules["averaged over readings at one time"] = int((again > 1).sum())
     mean = np.bincount(inverse, weights=value[keep]) / again
     rest, series = np.divmod(key, len(SERIES))
     record, minute = np.divmod(rest, LAST_MINUTE + 1)
-    return Cleaned(record, minute, series, mean, descriptors), report
-
-
-def sizes(record, minute, num_records):
-    """How many readings and how many distinct times each record has, [R] and [R]."""
-    times = np.unique(record * (LAST_MINUTE + 1) + minute) // (LAST_MINUTE + 1)
-    return np.bincount(record, minlength=num_records), np.bincount(times, minlength=num_records)
+    return Cleaned(
+        ids=records.ids,
+        sets=records.sets,
+        descriptors=descriptors,
+        has_series=has_series,
+        before=np.stack(before, axis=-1),
+        counts=np.bincount(record, minlength=num_records),
+        minute=minute.astype(np.int16),
+        series=series.astype(np.int8),
+        value=mean,
+        rules=rules,
+    )
 
 
 def _counts(series):
