@@ -393,6 +393,43 @@ def test_bad_arguments(wrong, match):
         PNTimeSeriesClassifier(**wrong)
 
 
+def test_bad_statics_and_labels_are_named():
+    model = small(num_blocks=1, num_statics=2, query=4)
+    x = inputs(model)
+    x["statics_variance"][3] = 0.0, np.inf
+    outputs(model, x)
+
+    def changed(key, value):
+        array = x[key].copy()
+        array[3, 0] = value
+        return {**x, key: array}
+
+    for wrong, match in (
+        (changed("statics", np.nan), r"statics is nan for static 0 of example 3: .*\+inf where"),
+        (changed("statics", np.inf), r"statics is inf for static 0 of example 3"),
+        (changed("statics_variance", 0.5), r"statics_variance is 0.5 for static 0 .*: 0 says that"),
+        (changed("statics_variance", np.nan), r"statics_variance is nan for static 0 of example 3"),
+        (
+            {**x, "statics": x["statics"][:, :1]},
+            r"statics has the shape \(5, 1\); expected \(5, 2\)",
+        ),
+    ):
+        for call in (model, model.predict):
+            with pytest.raises(ValueError, match=match):
+                call(wrong)
+    # Data sets are checked by the layer, which knows no example.
+    context = model.get_layer("context")
+    for key, value, match in (
+        ("statics", np.nan, "statics hold NaN or infinity: a known static is a finite number"),
+        ("statics_variance", 0.5, "a statics_variance is neither 0 nor .inf"),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=match):
+            context(x, {k: v for k, v in changed(key, value).items() if k.startswith("statics")})
+    for call in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match="y is NaN for 2 of 5 examples, the first of them 1: "):
+            call(x, np.array([0, np.nan, 1, np.nan, 0]))
+
+
 def test_channels_read_together_may_share_all():
     model = small(input_noise="shared", input_prior="shared", uncertainty="low_rank", rank=2)
     rng = np.random.default_rng(0)

@@ -24,6 +24,8 @@ from tfpn.models.network import (
 )
 from tfpn.models.pncnn import PNCNN
 from tfpn.models.time_series_inputs import (
+    FINITE,
+    KNOWN,
     Beside,
     Context,
     DistinctPoints,
@@ -92,13 +94,17 @@ class PNTimeSeriesClassifier(PNNetwork):
     Input:
         The observations dict: points [B, N, 1], values and variance [B, N, in_channels]; with
         ``num_statics`` also statics and statics_variance [B, num_statics], the variance +inf where
-        a static is unknown and 0 where it is known.
+        a static is unknown and 0 where it is known: a static has no noise.
 
     Output:
         Logits [B, num_classes] or outputs [B, num_outputs].
 
     Raises:
-        ValueError: for bad arguments.
+        ValueError: for bad arguments; for arrays in which a known static is NaN or infinite, or a
+            static's variance is neither 0 nor +inf; and if `fit` or `evaluate` is given an array of
+            labels or targets with NaN.
+        tf.errors.InvalidArgumentError: for such statics in data sets and generators (not checked
+            inside XLA-compiled functions).
 
     Example:
 
@@ -109,7 +115,7 @@ class PNTimeSeriesClassifier(PNNetwork):
     >>> x = tfpn.observations(rng.uniform(0, 48, size=(8, 20, 1)), values)
     >>> y = rng.integers(0, 2, size=8)
     >>> model = tfpn.models.PNTimeSeriesClassifier(
-    ...     in_channels=3, channels=8, num_blocks=2, pooling=(0, 48), query=12)
+    ...     in_channels=3, channels=4, num_blocks=1, pooling=(0, 48), query=12)
     >>> model.adapt(x)
     >>> model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     >>> history = model.fit(x, y, class_weight={0: 1.0, 1: 3.0}, verbose=0)
@@ -268,6 +274,21 @@ class PNTimeSeriesClassifier(PNNetwork):
         )
         self._convolution_inputs = convolution_inputs
         self._constant = constant
+
+    def fit(self, x=None, y=None, *args, **kwargs):
+        """As `PNCNN.fit`; labels or targets in an array must not be NaN."""
+        _check_targets(y)
+        return super().fit(x, y, *args, **kwargs)
+
+    def evaluate(self, x=None, y=None, *args, **kwargs):
+        """As `PNCNN.evaluate`; labels or targets in an array must not be NaN."""
+        _check_targets(y)
+        return super().evaluate(x, y, *args, **kwargs)
+
+    def _check_query(self, x):
+        """What the input holds beside the observations: statics, and no query."""
+        if self._config["num_statics"]:
+            _check_statics(x, self._config["num_statics"])
 
     # The same words, of "conv_readings" too.
     feature_process = PNCNN.feature_process
@@ -428,6 +449,39 @@ def _pooled(features, pooling, windows, **arguments):
         for part in range(windows)
     ]
     return Joined(dtype=arguments["dtype"], name="joined")(parts)
+
+
+def _check_targets(y):
+    """Raises ValueError if labels or targets in an array have NaN, which a loss would not name."""
+    y = np.asarray(y)
+    if y.dtype.kind != "f":
+        return
+    wrong = np.unique(np.argwhere(np.isnan(y))[:, 0])
+    if len(wrong):
+        raise ValueError(
+            f"y is NaN for {len(wrong)} of {len(y)} examples, the first of them {wrong[0]}: leave "
+            "out examples without a label or target (or hand them over in a tf.data.Dataset, with "
+            "a loss of your own that passes over them)."
+        )
+
+
+def _check_statics(x, count):
+    """Raises ValueError if statics are not what `PNTimeSeriesClassifier` takes."""
+    statics, variance = (np.asarray(x[key]) for key in ("statics", "statics_variance"))
+    expected = (len(x["points"]), count)
+    for key, array in (("statics", statics), ("statics_variance", variance)):
+        if array.shape != expected:
+            raise ValueError(f"{key} has the shape {array.shape}; expected {expected}.")
+    for key, array, wrong, wanted in (
+        ("statics_variance", variance, (variance != 0) & (variance != np.inf), KNOWN),
+        ("statics", statics, ~np.isfinite(statics) & (variance == 0), FINITE),
+    ):
+        if wrong.any():
+            example, column = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"{key} is {array[example, column]} for static {column} of example {example}: "
+                f"{wanted}."
+            )
 
 
 def _read_query(query, pooling):

@@ -7,6 +7,10 @@ from tfpn.layers.base import GPLayer
 from tfpn.math.missing import missing_mask, observed_only, penalty
 from tfpn.math.readings import first_of_each_point, reading_counts, reading_indicators
 
+# What is wanted of statics and their variances.
+FINITE = "a known static is a finite number; give statics_variance +inf where it is not known"
+KNOWN = "0 says that a static is known and +inf that it is not; it has no noise"
+
 
 class QueryGrid(GPLayer):
     """For each example ``count`` points in the middles of equal parts of an interval, [B, M, 1]."""
@@ -89,9 +93,16 @@ class Context(GPLayer):
         if self.counts:
             context.append(tf.math.log1p(reading_counts(self._cast(observations["variance"]))))
         if statics is not None:
-            missing = missing_mask(penalty(self._cast(statics["statics_variance"])))
-            context += [observed_only(self._cast(statics["statics"]), missing), 1.0 - missing]
-        self._check_finite(*context)
+            variance = self._cast(statics["statics_variance"])
+            known = tf.equal(variance, 0.0)
+            message = f"Context {self.name!r}: a statics_variance is neither 0 nor +inf: {KNOWN}"
+            tf.debugging.Assert(tf.reduce_all(known | tf.equal(variance, float("inf"))), [message])
+            missing = missing_mask(penalty(variance))
+            values = observed_only(self._cast(statics["statics"]), missing)
+            tf.debugging.check_numerics(
+                values, f"Context {self.name!r}: statics hold NaN or infinity: {FINITE}"
+            )
+            context += [values, 1.0 - missing]
         return tf.concat(context, axis=-1)
 
     def compute_output_spec(self, observations, statics=None):
