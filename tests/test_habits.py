@@ -77,6 +77,22 @@ class TestTraining:
         assert not {path.split("/")[0] for path in moved} & set(FROZEN)
         assert {"norm_2/moving_mean", "conv_2/drift", "head/kernel"} <= moved
 
+    def test_frozen_layers_stay_frozen_in_a_file(self, tuned, tmp_path):
+        model = tuned[0]
+        model.save(tmp_path / "tuned.keras")
+        loaded = keras.models.load_model(tmp_path / "tuned.keras")
+        for again in (loaded, keras.models.clone_model(model)):
+            assert [layer.name for layer in again.layers if not layer.trainable] == list(FROZEN)
+        assert loaded.optimizer.variables and len(loaded.trainable_weights) == len(
+            model.trainable_weights
+        )
+        for found, expected in zip(
+            loaded.optimizer.variables, model.optimizer.variables, strict=True
+        ):
+            np.testing.assert_array_equal(found.numpy(), expected.numpy())
+        with pytest.raises(ValueError, match="filepath must end in .keras"):
+            model.save(tmp_path / "tuned.h5")
+
     def test_a_training_loop_of_ones_own(self, tuned):
         model, x, y, start = tuned
         model.set_weights(start)

@@ -46,7 +46,16 @@ def test_adapt_warns_far_from_the_origin():
         small().adapt({**x, "points": x["points"] + np.float32(1e6)})
 
 
+@pytest.mark.parametrize("unit", [1e30, 1e-30])
+def test_adapt_wants_a_unit_that_can_be_squared(unit):
+    x = make_batch()
+    with pytest.raises(ValueError, match="apart, whose square float32 cannot hold"):
+        small().adapt({**x, "points": x["points"] * np.float32(unit)})
+
+
 def test_adapt_checks_its_data():
+    with pytest.raises(TypeError, match="data must be the observations dict.*found NoneType"):
+        small().adapt(None)
     x = make_batch(channels=2, sporadic=True)
     with pytest.raises(ValueError, match="input_noise='channel'"):
         small(in_channels=2).adapt(x)

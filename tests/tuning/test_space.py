@@ -69,6 +69,15 @@ def test_wrong_text_is_named(text):
         spaces.read_assignment(text)
 
 
+def test_a_value_is_set_or_searched():
+    recipe = recipes.load("digits")
+    with pytest.raises(recipes.RecipeError, match="model.channels is given twice"):
+        spaces.read_assignments(["model.channels=[1, 2]", "model.channels=[1, 3]"], recipe)
+    recipes.override(recipe, "model.channels=3")
+    with pytest.raises(recipes.RecipeError, match="model.channels was set.*not both"):
+        spaces.read_assignments(["model.channels=[1, 2]"], recipe)
+
+
 def test_values_of_every_kind_reach_the_recipe():
     hypermodel = tuning.PNCNNHyperModel(
         num_classes=3,

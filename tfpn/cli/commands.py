@@ -82,13 +82,13 @@ def _tune(options):
     except ImportError as error:
         raise CommandError(str(error)) from error
     from tfpn import training
-    from tfpn.tuning.space import read_assignment
+    from tfpn.tuning.space import read_assignments
 
     print(f"GPUs found: {len(training.list_gpus())}", file=sys.stderr)
     result = tuning.tune(
         recipe,
         Path(options.output or Path("runs") / f"{recipe.name}-tune"),
-        space=dict(map(read_assignment, options.space)),
+        space=read_assignments(options.space, recipe),
         **{
             key: getattr(options, key)
             for key in ("algorithm", "objective", "max_trials", "iterations", "final")

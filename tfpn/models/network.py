@@ -263,7 +263,9 @@ class PNNetwork(Predictive, keras.Model):
             ValueError: if the data are not observations (as `tfpn.observations` makes them) of the
                 model's dimension and channels, if some points are observed in some channels only
                 and the model's ``input_noise`` is "shared", if no example has two distinct
-                observed points, or for an unbatched data set.
+                observed points, if the square of their spacing is beyond the model's dtype, or for
+                an unbatched data set.
+            TypeError: if the data are neither a dict nor a data set.
 
         Warns:
             UserWarning: if the points are so far from the origin that their differences have lost
@@ -272,6 +274,11 @@ class PNNetwork(Predictive, keras.Model):
         inputs = self.inputs_dict
         if isinstance(data, tf.data.Dataset):
             data = _first_examples(data)
+        elif not isinstance(data, dict):
+            raise TypeError(
+                "data must be the observations dict of tfpn.observations or a tf.data.Dataset, "
+                f"found {type(data).__name__}."
+            )
         else:
             data = {key: value for key, value in data.items() if key in KEYS or key not in inputs}
         data = check_observations(
@@ -284,6 +291,11 @@ class PNNetwork(Predictive, keras.Model):
             _warn_of_unequal(noise)
         spacing = point_spacing(data["points"], data["variance"])
         dtype = inputs["points"].dtype
+        if not float(np.finfo(dtype).tiny) < spacing**2 < float(np.finfo(dtype).max):
+            raise ValueError(
+                f"the points are {spacing:.2g} apart, whose square {dtype} cannot hold: give the "
+                "points in another unit."
+            )
         resolution = np.finfo(dtype).eps * np.abs(data["points"][observed.any(-1)]).max()
         if resolution > 1e-3 * spacing:
             warnings.warn(
@@ -303,8 +315,31 @@ class PNNetwork(Predictive, keras.Model):
                 or spacing * max(filled, 1.0)
             )
 
+    def save(self, filepath, *args, **kwargs):
+        """Keras's, for its own format: the older .h5 cannot be loaded again."""
+        if str(filepath).endswith((".h5", ".hdf5")):
+            raise ValueError(
+                f"filepath must end in .keras, found {str(filepath)!r}: Keras cannot load this "
+                "model from the older format. save_weights('....weights.h5') keeps weights alone."
+            )
+        super().save(filepath, *args, **kwargs)
+
     def get_config(self):
-        return {**self._config, "trainable": self.trainable}
+        config = {**self._config, "trainable": self.trainable}
+        frozen = [layer.name for layer in self.layers if not layer.trainable]
+        if self.trainable and frozen:
+            config["frozen"] = frozen
+        return config
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """The model of a `get_config`, its frozen layers frozen."""
+        config = dict(config)
+        frozen = config.pop("frozen", ())
+        model = cls(**config)
+        for name in frozen:
+            model.get_layer(name).trainable = False
+        return model
 
 
 def check_outputs(num_classes, num_outputs):

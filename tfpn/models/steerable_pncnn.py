@@ -326,22 +326,17 @@ class SteerablePNCNN(PNNetwork):
             config["flow"] = keras.saving.deserialize_keras_object(
                 config["flow"], custom_objects=custom_objects
             )
-        return cls(**config)
+        return super().from_config(config)
 
 
 def _read_frequencies(frequencies):
-    try:
-        pairs = read_fields([(m, 1) for m in frequencies], "frequencies")
-    except TypeError as error:
-        raise ValueError(
-            f"frequencies must be whole numbers such as (0, 1, 2), found {frequencies!r}."
-        ) from error
-    if pairs[0][0] != 0:
+    found = list(read_frequencies(frequencies))
+    if found[0] != 0:
         raise ValueError(
             f"frequencies must hold 0, the scalars, which gate all other fields; found "
             f"{frequencies!r}."
         )
-    return [m for m, _ in pairs]
+    return found
 
 
 def _check_flow(flow, frequencies, fields):

@@ -49,6 +49,27 @@ def read_assignment(text):
     return key.strip(), values
 
 
+def read_assignments(texts, recipe):
+    """The search space of all ``--space`` of the command line, beside the recipe of its ``--set``.
+
+    Raises:
+        RecipeError: as `read_assignment`, or for a key that is given twice or was set.
+
+    >>> recipe = recipes.load("digits")
+    >>> read_assignments(["model.channels=[16, 32]", "model.num_blocks=[1, 2]"], recipe)
+    {'model.channels': [16, 32], 'model.num_blocks': [1, 2]}
+    """
+    space = {}
+    for text in texts:
+        key, values = read_assignment(text)
+        if key in space:
+            raise recipes.RecipeError(f"--space {text}: {key} is given twice; give it once")
+        if tuple(key.split(".")) in recipe.overridden:
+            raise recipes.RecipeError(f"--space {text}: {key} was set; set it or vary it, not both")
+        space[key] = values
+    return space
+
+
 def search_space(recipe, space=None):
     """The whole search space of a recipe, checked.
 
