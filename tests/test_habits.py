@@ -366,3 +366,11 @@ class TestPandas:
     def test_what_is_refused(self, change, arguments, error, message):
         with pytest.raises(error, match=message):
             from_frame(long_table().assign(**change), **{**COLUMNS, **arguments})
+
+    def test_no_table_is_refused(self):
+        with pytest.raises(TypeError, match="frame must be a pandas DataFrame, found dict"):
+            from_frame(dict(long_table()), **COLUMNS)
+        table = long_table()
+        table.columns = ["x" if name == "noise" else name for name in table.columns]
+        with pytest.raises(ValueError, match=r"more than one column \['x'\]"):
+            from_frame(table, **COLUMNS)

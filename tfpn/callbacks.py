@@ -15,6 +15,7 @@ from tfpn import evaluation, figures
 from tfpn.contract import KEYS
 from tfpn.layers import PNConv, SteerablePNConv
 from tfpn.layers.base import check_count
+from tfpn.models.network import PNNetwork
 
 _HEADER = ["epoch", "name", "value"]
 # Of `tfpn.evaluation.classification_metrics` and `gaussian_metrics`, what is no measure of quality.
@@ -239,6 +240,9 @@ def learned_parameters(model):
         - "conv_1/zeroth_order" [K, r, r], "conv_1/first_order" [K, 2, r, r] and
           "conv_1/second_order" [K, 2, 2, r, r] of a `SteerablePNConv`: its flows' generators.
 
+    Raises:
+        TypeError: for any other model.
+
     Example:
 
     >>> import tfpn
@@ -247,6 +251,8 @@ def learned_parameters(model):
     >>> round(float(found["conv_1/length_scale"]), 3), found["conv_1/drift"].shape
     (0.5, (3, 2))
     """
+    if not isinstance(model, PNNetwork):
+        raise TypeError(f"model must be one of tfpn.models, found {type(model).__name__}.")
     found = {}
     for layer in model.pn_layers:
         quantities = {

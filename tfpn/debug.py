@@ -79,7 +79,10 @@ def _gradient_norm(model, x, data, index):
             output = model(x, training=False)
         except tf.errors.InvalidArgumentError as error:
             raise ValueError(f"example {index}: {error.message}") from error
-        loss = model.compute_loss(x, y_pred=output, training=False, **data)
+        try:
+            loss = model.compute_loss(x, y_pred=output, training=False, **data)
+        except (tf.errors.InvalidArgumentError, ValueError) as error:
+            raise ValueError(f"example {index}: its loss cannot be computed: {error}") from error
     if not np.isfinite(loss):
         raise ValueError(
             f"example {index}: the loss is {float(loss)}; look at its targets, weights and values."

@@ -94,6 +94,11 @@ def from_frame(
 def _readings(frame, labels, points, value, noise):
     """The rows of the table that hold a reading, after checks."""
     columns = [*labels, *points, value, *noise]
+    if not hasattr(frame, "columns"):
+        raise TypeError(f"frame must be a pandas DataFrame, found {type(frame).__name__}.")
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()].tolist()
+        raise ValueError(f"frame has more than one column {twice}: give them different names.")
     missing = [name for name in columns if name not in frame.columns]
     if missing:
         raise ValueError(f"frame has no column {missing}; it has {list(frame.columns)}.")
