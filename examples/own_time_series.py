@@ -1,4 +1,4 @@
-"""Classify your own time series whose variables are read at different times, from CSV files.
+"""Learn from your own time series whose variables are read at different times, from CSV files.
 
     python examples/own_time_series.py --series series.csv --outcomes outcomes.csv
 
@@ -8,11 +8,12 @@ series.csv has a row for each reading, in any order:
     p17,0.5,heart_rate,88
     p17,1.2,temperature,37.9
 
-outcomes.csv has the columns id and outcome, a class of any name for each record; a record without
-readings is allowed. Without files, readings of imaginary patients are made up. The folder
+outcomes.csv has the columns id and outcome, for each record a class of any name or a number to be
+predicted (--task says which; by default more than ten different numbers are numbers); a record
+without readings is allowed. Without files, readings of imaginary patients are made up. The folder
 --output receives the model, predictions.csv (probabilities of the classes, and how sure the network
-is of its logits) and fits.png (what it believes about each variable of a few records between its
-readings). For numbers as outcomes build the model with num_classes=None and num_outputs=1.
+is of its logits; or the predicted number with its standard deviation, in the outcomes' unit) and
+fits.png (what it believes about each variable of a few records between its readings).
 """
 
 import argparse
@@ -98,14 +99,48 @@ def read_outcomes(path, records):
     return outcomes
 
 
-def make_up(records, seed=0):
-    """Imaginary patients of 48 hours: the ill ones' lactate rises and their pulse is uneven."""
+def read_task(outcomes, wanted):
+    """Whether to predict classes or numbers: what is wanted, or what the outcomes look like."""
+    if wanted == "classification":
+        return wanted
+    numbers = {name: is_number(outcome) for name, outcome in outcomes.items()}
+    if not all(numbers.values()):
+        other = next(name for name, number in numbers.items() if not number)
+        if wanted or any(numbers.values()):
+            raise SystemExit(
+                f"the outcome of {other!r} is {outcomes[other]!r}, which is no number: drop it, or "
+                "give --task classification if outcomes are names"
+            )
+        return "classification"
+    if wanted:
+        return wanted
+    count = len({float(outcome) for outcome in outcomes.values()})
+    task = "regression" if count > 10 else "classification"
+    other = "classification" if count > 10 else "regression"
+    print(f"the outcomes are {count} different numbers: {task} (or give --task {other})")
+    return task
+
+
+def is_number(text):
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def make_up(records, task=None, seed=0):
+    """Imaginary patients of 48 hours: the ill ones' lactate rises and their pulse is uneven.
+
+    The outcome is whether they are ill, or for regression how many days they stay.
+    """
     rng = np.random.default_rng(seed)
     series, outcomes = {}, {}
     for index in range(records):
         ill = rng.uniform() < 0.4
         name = f"p{index:03d}"
-        outcomes[name] = "ill" if ill else "well"
+        rise = ill + rng.normal()
+        days = max(0.5, 6 + 3 * rise + rng.normal())
+        outcomes[name] = f"{days:.1f}" if task == "regression" else ("ill" if ill else "well")
         rows = []
         for variable, count in (("pulse", 20), ("temperature", 8), ("lactate", 3)):
             times = rng.uniform(0, 48, size=1 + rng.poisson(count))
@@ -113,7 +148,7 @@ def make_up(records, seed=0):
             signal = {
                 "pulse": 85 + (6 + 2 * ill) * np.sin(times / 4 + phase),
                 "temperature": 37 + 0.4 * np.sin(times / 8 + phase),
-                "lactate": 1.5 + rng.normal() * 0.3 + (ill + rng.normal()) * times / 48,
+                "lactate": 1.5 + rng.normal() * 0.3 + rise * times / 48,
             }[variable]
             noise = {"pulse": 2.0, "temperature": 0.1, "lactate": 0.2}[variable]
             signal = signal + noise * rng.normal(size=times.shape)
@@ -168,10 +203,82 @@ def draw_fits(model, x, names, variables, scale, box):
     return figure
 
 
+def build(outputs, variables, box):
+    return tfpn.models.PNTimeSeriesClassifier(
+        **outputs,
+        in_channels=variables,
+        channels=16,
+        num_blocks=2,
+        query=24,  # the network's layers look at 24 times
+        missingness="counts",  # and its head at how often each variable was read
+        pooling=box,
+    )
+
+
+def train(model, x, y, epochs, loss, metrics=(), **arguments):
+    model.adapt(x)
+    model.compile(keras.optimizers.Adam(1e-2), loss, metrics=list(metrics))
+    batches = training.ShuffledBatches(x, y, 25, seed=0, by_length=True)
+    model.fit(batches, shuffle=False, epochs=epochs, verbose=2, **arguments)
+
+
+def learn_classes(x, outcomes, test, test_outcomes, box, epochs):
+    """The model, what it reaches, and the rows of predictions for the test records."""
+    classes = sorted({*outcomes, *test_outcomes})
+    y = np.array([classes.index(outcome) for outcome in outcomes])
+    if len(set(outcomes)) < len(classes):
+        raise SystemExit(f"{len(y)} records are too few to train {len(classes)} classes")
+    model = build({"num_classes": len(classes)}, x["values"].shape[-1], box)
+    # Rare classes count as much as frequent ones.
+    weights = {k: len(y) / (len(classes) * np.sum(y == k)) for k in range(len(classes))}
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    train(model, x, y, epochs, loss, ["accuracy"], class_weight=weights)
+
+    probabilities = model.predict_proba(test)
+    labels = np.array([classes.index(outcome) for outcome in test_outcomes])
+    figures = evaluation.classification_metrics(probabilities, labels)
+    spread = model.predict_distribution(test).stddev().numpy()
+    header = [f"{what}_{name}" for what in ("probability", "logit_std") for name in classes]
+    rows = [
+        [classes[row.argmax()], *row, *deviation]
+        for row, deviation in zip(probabilities, spread, strict=True)
+    ]
+    return model, figures, ["predicted", *header], rows
+
+
+def learn_numbers(x, outcomes, test, test_outcomes, box, epochs):
+    """As `learn_classes`, for numbers."""
+    y, test_y = (np.array(numbers, "float64") for numbers in (outcomes, test_outcomes))
+    # A fifth of the records is kept from training, to see how far off the predictions are.
+    kept = math.ceil(0.2 * len(y))
+    fitted, held_out = (
+        {key: array[part] for key, array in x.items()} for part in (slice(kept, None), slice(kept))
+    )
+    middle, unit = y[kept:].mean(), y[kept:].std()
+    if not unit > 0:
+        raise SystemExit(f"all outcomes of the training records are {middle:g}: nothing to learn")
+    scaled = (y - middle) / unit
+    model = build({"num_classes": None, "num_outputs": 1}, x["values"].shape[-1], box)
+    train(model, fitted, scaled[kept:].astype("float32"), epochs, "mse")
+    model.calibrate(held_out, scaled[:kept])
+
+    predicted = model.predict_distribution(test)
+    mean = predicted.mean().numpy()[:, 0] * unit + middle
+    deviation = predicted.stddev().numpy()[:, 0] * unit
+    figures = {
+        "examples": len(test_y),
+        **evaluation.gaussian_metrics(test_y - mean, deviation),
+        "rmse_of_the_mean": float(np.sqrt(np.mean((test_y - y.mean()) ** 2))),
+    }
+    rows = np.stack([mean, deviation], axis=-1).tolist()
+    return model, figures, ["predicted", "std"], rows
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--series", metavar="CSV", help="columns id, time, variable, value")
     parser.add_argument("--outcomes", metavar="CSV", help="columns id, outcome")
+    parser.add_argument("--task", choices=("classification", "regression"))
     parser.add_argument(
         "--box", type=float, nargs=2, metavar=("START", "END"),
         help="the stretch of time to look at, by default from the first reading to the last",
@@ -186,65 +293,41 @@ def main(arguments=None):
         records = read_series(options.series)
         outcomes = read_outcomes(options.outcomes, records)
     else:
-        records, outcomes = make_up(options.records)
+        records, outcomes = make_up(options.records, options.task)
 
     # Records in random order: three quarters to train on, the rest to test.
     keras.utils.set_random_seed(0)
     ids = np.random.default_rng(0).permutation(list(outcomes)).tolist()
-    classes = sorted(set(outcomes.values()))
-    y = np.array([classes.index(outcomes[name]) for name in ids])
     cut = math.ceil(0.75 * len(ids))
-    if cut == len(ids) or len(set(y[:cut])) < len(classes):
-        raise SystemExit(f"{len(ids)} records are too few to train and test {len(classes)} classes")
+    task = read_task(outcomes, options.task)
+    if cut == len(ids):
+        raise SystemExit(f"{len(ids)} records are too few to train and test")
     variables = sorted({variable for rows in records.values() for _, variable, _ in rows})
-    train, test = arrays(records, ids[:cut], variables), arrays(records, ids[cut:], variables)
-    unread = ~np.isfinite(train["variance"]).any((0, 1))
+    x, test = (arrays(records, part, variables) for part in (ids[:cut], ids[cut:]))
+    unread = ~np.isfinite(x["variance"]).any((0, 1))
     if unread.any():
         raise SystemExit(f"{variables[np.argmax(unread)]!r} is not read in the training records")
-    mean, std = scales(train)
-    for x in (train, test):
-        x["values"] = np.where(np.isfinite(x["variance"]), (x["values"] - mean) / std, 0.0)
-        x["values"] = x["values"].astype("float32")
-    times = train["points"][np.isfinite(train["variance"]).any(-1)]
+    mean, std = scales(x)
+    for part in (x, test):
+        scaled = np.where(np.isfinite(part["variance"]), (part["values"] - mean) / std, 0.0)
+        part["values"] = scaled.astype("float32")
+    times = x["points"][np.isfinite(x["variance"]).any(-1)]
     box = options.box or (float(times.min()), float(times.max()))
 
-    model = tfpn.models.PNTimeSeriesClassifier(
-        num_classes=len(classes),
-        in_channels=len(variables),
-        channels=16,
-        num_blocks=2,
-        query=24,  # the network's layers look at 24 times
-        missingness="counts",  # and its head at how often each variable was read
-        pooling=box,
-    )
-    model.adapt(train)
-    model.compile(
-        optimizer=keras.optimizers.Adam(1e-2),
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],
-    )
-    # Rare classes count as much as frequent ones.
-    weights = {k: len(y[:cut]) / (len(classes) * np.sum(y[:cut] == k)) for k in range(len(classes))}
-    batches = training.ShuffledBatches(train, y[:cut], 25, seed=0, by_length=True)
-    model.fit(batches, shuffle=False, epochs=options.epochs, class_weight=weights, verbose=2)
-
-    probabilities = model.predict_proba(test)
-    figures = evaluation.classification_metrics(probabilities, y[cut:])
+    learn = {"classification": learn_classes, "regression": learn_numbers}[task]
+    known = [outcomes[name] for name in ids]
+    model, figures, header, rows = learn(x, known[:cut], test, known[cut:], box, options.epochs)
     print({key: round(value, 3) for key, value in figures.items()})
-    spread = model.predict_distribution(test).stddev().numpy()
 
     folder = Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
     model.save(folder / "model.keras")
     with open(folder / "predictions.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(
-            ["id", "outcome", "predicted"]
-            + [f"{what}_{name}" for what in ("probability", "logit_std") for name in classes]
-        )
-        for name, row, deviation in zip(ids[cut:], probabilities, spread, strict=True):
-            numbers = [f"{number:.4g}" for number in (*row, *deviation)]
-            writer.writerow([name, outcomes[name], classes[row.argmax()], *numbers])
+        writer.writerow(["id", "outcome", *header])
+        for name, row in zip(ids[cut:], rows, strict=True):
+            texts = [entry if isinstance(entry, str) else f"{entry:.6g}" for entry in row]
+            writer.writerow([name, outcomes[name], *texts])
     shown = {key: array[:3] for key, array in test.items()}
     draw_fits(model, shown, ids[cut : cut + 3], variables[:4], (mean[:4], std[:4]), box).savefig(
         folder / "fits.png", dpi=120

@@ -7,6 +7,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "own_time_series.py"))
 
@@ -30,6 +31,14 @@ def files(tmp_path):
     return paths
 
 
+@pytest.fixture
+def eager():
+    """No tracing, which takes longer than an epoch of a few records."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
 def run(files, *options):
     series, outcomes = map(str, files)
     return EXAMPLE["main"](["--series", series, "--outcomes", outcomes, *options])
@@ -50,6 +59,47 @@ def test_files_to_predictions(files, tmp_path):
     assert (
         keras.models.load_model(tmp_path / "out" / "model.keras").get_config()["in_channels"] == 3
     )
+
+
+def test_numbers_are_predicted_in_their_own_unit(files, tmp_path, eager, capsys):
+    numbers = {f"p{n:03d}": 5000 + 10 * n for n in range(24)}
+    with open(files[1], "w", newline="") as file:
+        csv.writer(file).writerows([("id", "outcome"), *numbers.items()])
+    figures = run(files, "--epochs", "1", "--output", str(tmp_path / "out"))
+    assert "24 different numbers: regression (or give --task class" in capsys.readouterr().out
+    with open(tmp_path / "out" / "predictions.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    outcome, predicted, std = (
+        np.array([float(row[key]) for row in rows]) for key in ("outcome", "predicted", "std")
+    )
+    assert [numbers[row["id"]] for row in rows] == outcome.tolist() and len(rows) == 6
+    # After one step it is as wrong as the outcomes spread, by 70, and says so.
+    assert np.all(np.abs(predicted - 5115) < 300)
+    assert np.all((std > 7) & (std < 700))
+    rmse = np.sqrt(np.mean((outcome - predicted) ** 2))
+    assert figures["rmse"] == pytest.approx(rmse, rel=1e-4)  # six digits are written
+
+
+@pytest.mark.parametrize(
+    "outcomes, wanted, task",
+    [
+        (["ill", "well"], None, "classification"),
+        (["0", "1", "1"], None, "classification"),
+        (["0", "1", "1"], "regression", "regression"),
+        ([f"{n}.5" for n in range(11)], None, "regression"),
+        ([f"{n}.5" for n in range(11)], "classification", "classification"),
+        (["1", "ill"], "classification", "classification"),
+        (["1", "ill"], None, "the outcome of 'p1' is 'ill', which is no number: drop it"),
+        (["1", "nan"], "regression", "the outcome of 'p1' is 'nan', which is no number: drop it"),
+    ],
+)
+def test_the_task_is_read_from_the_outcomes(outcomes, wanted, task):
+    outcomes = {f"p{n}": outcome for n, outcome in enumerate(outcomes)}
+    if task.endswith("ion"):
+        assert EXAMPLE["read_task"](outcomes, wanted) == task
+    else:
+        with pytest.raises(SystemExit, match=task):
+            EXAMPLE["read_task"](outcomes, wanted)
 
 
 def test_readings_of_one_time_are_averaged():
