@@ -25,6 +25,9 @@ if keras.backend.backend() != "tensorflow":
 # go together. See `tfpn.math.low_rank` and `tfpn.math.joint`.
 COHERENT = ("factors", "covariance")
 
+# Lengths whose squares, of a hundredth and of the hundredfold too, are in float32's range.
+_LENGTHS = 1e-15, 1e15
+
 # Entries of an example's feature map (points times channels) from which training steps compile
 # their elementwise work; compiling takes about a second for each block.
 _FUSED_ENTRIES = 1024
@@ -243,7 +246,7 @@ class GPPosteriorLayer(GPLayer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.length_scale = check_positive("length_scale", length_scale)
+        self.length_scale = self._check_length("length_scale", length_scale)
         self.signal_std = check_positive("signal_std", signal_std)
         if observation_noise is not None:
             observation_noise = check_positive("observation_noise", observation_noise)
@@ -258,6 +261,17 @@ class GPPosteriorLayer(GPLayer):
         self.nll_tracker = None
         if self.marginal_likelihood_weight:
             self.nll_tracker = keras.metrics.Mean(name=f"{self.name}_nll", dtype="float32")
+
+    def _check_length(self, name, value):
+        """``value`` as a float, unless float32 cannot hold the squares of the points' distances."""
+        value = check_positive(name, value)
+        if self.algebra_dtype == "float32" and not _LENGTHS[0] <= value <= _LENGTHS[1]:
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r}: {name} must be from {_LENGTHS[0]:g} to "
+                f"{_LENGTHS[1]:g} in float32, which does not hold the squares of other distances; "
+                f"found {value:g}. Give the points in another unit, or build with dtype='float64'."
+            )
+        return value
 
     def _build_prior(self, in_channels, each=False):
         """Adds the prior's weights; with ``each`` one of every kind for every channel."""
@@ -363,3 +377,10 @@ def check_count(name, value):
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or value % 1 or value < 1:
         raise ValueError(f"{name} must be a positive whole number, found {value!r}.")
     return int(value)
+
+
+def check_flag(name, value):
+    """``value`` as a bool; raises ValueError unless it is one."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, found {value!r}.")
+    return bool(value)

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tfpn.layers.base import GPLayer, check_count
+from tfpn.layers.base import GPLayer, check_count, check_flag
 from tfpn.math.channels import mix_channels
 from tfpn.math.joint import marginal_variance, mix_covariance, observed_pairs
 from tfpn.math.low_rank import factor_variance, remainder_variance
@@ -49,7 +49,7 @@ class ChannelMix(GPLayer):
     ):
         super().__init__(**kwargs)
         self.filters = check_count("filters", filters)
-        self.use_bias = bool(use_bias)
+        self.use_bias = check_flag("use_bias", use_bias)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
 

@@ -109,7 +109,7 @@ class IntegralPooling(GPPosteriorLayer):
 
     def set_spacing(self, spacing):
         """Sets the length scale to its start value for ``spacing``."""
-        scale = check_positive("spacing", spacing) / self.spacing
+        scale = self._check_length("spacing", spacing) / self.spacing
         self.log_length_scale.assign(np.log(self.length_scale * scale))
 
     def call(self, observations):

@@ -8,6 +8,7 @@ from tfpn.layers.base import (
     COHERENT,
     check_choice,
     check_count,
+    check_flag,
     check_positive,
 )
 from tfpn.layers.convolution import (
@@ -174,7 +175,7 @@ class PNConv(GPConvolution):
                     f"{self.uncertainty!r}."
                 )
             self.seed_generator = keras.random.SeedGenerator(seed)
-        self.use_bias = bool(use_bias)
+        self.use_bias = check_flag("use_bias", use_bias)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
 
@@ -229,7 +230,7 @@ class PNConv(GPConvolution):
 
     def set_spacing(self, spacing):
         """Sets length scale, drifts and diffusions to their start values for ``spacing``."""
-        spacing = check_positive("spacing", spacing)
+        spacing = self._check_length("spacing", spacing)
         scale = spacing / self.spacing
         length = np.log(self.length_scale * scale)
         self.log_length_scale.assign(np.broadcast_to(length, self.log_length_scale.shape))

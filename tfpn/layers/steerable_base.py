@@ -1,5 +1,7 @@
 """What layers on fields that rotations turn share."""
 
+import numbers
+
 from tfpn.layers.base import COHERENT
 from tfpn.math.steerable.fields import count_channels, read_fields
 
@@ -41,3 +43,10 @@ def fields_config(fields):
 def optional_fields(fields, name):
     """`read_fields`, where None stays None."""
     return None if fields is None else read_fields(fields, name)
+
+
+def check_seed(value):
+    """``value`` as an int; raises ValueError unless it is a whole number >= 0."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 0:
+        raise ValueError(f"seed must be a whole number >= 0 or None, found {value!r}.")
+    return int(value)

@@ -6,18 +6,29 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn.layers.base import check_choice, check_count, check_positive
+from tfpn.layers.base import check_choice, check_count, check_flag, check_positive
 from tfpn.layers.convolution import (
     DIFFUSION_PER_SPACING,
     DRIFT_PER_SPACING,
     LENGTH_PER_SPACING,
     GPConvolution,
 )
-from tfpn.layers.steerable_base import FieldsMixin, fields_config, optional_fields
+from tfpn.layers.steerable_base import (
+    FieldsMixin,
+    check_seed,
+    fields_config,
+    optional_fields,
+)
 from tfpn.layers.steerable_flows import build_flow, generators_of, read_flows
 from tfpn.math.missing import missing_mask
 from tfpn.math.steerable.convolution import steerable_convolve
-from tfpn.math.steerable.fields import block_numbers, count_channels, read_fields, width
+from tfpn.math.steerable.fields import (
+    block_numbers,
+    count_channels,
+    read_fields,
+    read_frequencies,
+    width,
+)
 from tfpn.math.steerable.generators import CONSTRAINTS, generator_family
 from tfpn.math.steerable.harmonics import Flows, groups
 
@@ -148,8 +159,7 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         needed = {m for m, _ in (*self.fields, *(self.in_fields or ((0, 1),)))}
         if frequencies is None:
             frequencies = {*FREQUENCIES, *needed}
-        pairs = read_fields([(m, 1) for m in frequencies], "frequencies")
-        self.frequencies = tuple(m for m, _ in pairs)
+        self.frequencies = read_frequencies(frequencies)
         if not needed <= set(self.frequencies):
             raise ValueError(
                 f"frequencies must hold all those of fields and in_fields, {sorted(needed)}, found "
@@ -157,8 +167,8 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
             )
         self.constraint = check_choice("constraint", constraint, CONSTRAINTS)
         self.uncertainty = check_choice("uncertainty", uncertainty, UNCERTAINTY)
-        self.use_bias = bool(use_bias)
-        self.seed = random.randint(1, 2**31 - 1) if seed is None else int(seed)
+        self.use_bias = check_flag("use_bias", use_bias)
+        self.seed = random.randint(1, 2**31 - 1) if seed is None else check_seed(seed)
 
     def build(self, observations_shape, query_shape=None):
         dim, channels = self._built_for = self._check_shapes(observations_shape)
@@ -253,7 +263,7 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
 
     def set_spacing(self, spacing):
         """Sets length scale and generators to their start values for ``spacing``."""
-        spacing = check_positive("spacing", spacing)
+        spacing = self._check_length("spacing", spacing)
         self.log_length_scale.assign(np.log(self.length_scale * spacing / self.spacing))
         if self.flows:
             self.log_flow_unit.assign(np.log(spacing))

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn.layers.base import GPLayer
+from tfpn.layers.base import GPLayer, check_flag
 from tfpn.layers.steerable_base import FieldsMixin, fields_config, optional_fields
 from tfpn.math.missing import missing_mask, observed_only, penalty
 from tfpn.math.steerable.fields import (
@@ -48,7 +48,7 @@ class SteerableMix(FieldsMixin, GPLayer):
         super().__init__(**kwargs)
         self.fields = read_fields(fields)
         self.in_fields = optional_fields(in_fields, "in_fields")
-        self.use_bias = bool(use_bias)
+        self.use_bias = check_flag("use_bias", use_bias)
 
     def build(self, observations_shape):
         _, channels = self._built_for = self._check_shapes(observations_shape)

@@ -238,7 +238,8 @@ def _shared_variance(variance):
         [
             "noise='shared' needs all channels of a point to be observed or missing together, but "
             "some points are observed in some channels only. Use noise='channel' "
-            "(input_noise='channel' of a model)."
+            "(input_noise='channel' of a model). A variance above 1e37 in float32 (1e307 in "
+            "float64) counts as not observed: give it as inf."
         ],
     )
     with tf.control_dependencies([] if check is None else [check]):

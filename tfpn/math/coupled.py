@@ -15,6 +15,7 @@ converges faster than any power of its step.
 import functools
 import itertools
 import math
+import numbers
 
 import numpy as np
 import tensorflow as tf
@@ -98,20 +99,13 @@ def coupled_kernel(
             "d = 1, 2 or 3."
         )
     num_nodes = NUM_NODES[dim] if num_nodes is None else num_nodes
-    if num_nodes < 2 or num_nodes % 2:
-        raise ValueError(f"num_nodes must be a positive even number, found {num_nodes!r}.")
+    if not isinstance(num_nodes, numbers.Integral) or num_nodes < 2 or num_nodes % 2:
+        raise ValueError(f"num_nodes must be a positive even whole number, found {num_nodes!r}.")
     generator = read_generator(first_order, second_order, zeroth_order, dim=dim)
     signal_std, length_scale = (
         tf.cast(tf.convert_to_tensor(t, dtype), tf.float64) for t in (signal_std, length_scale)
     )
-    message = "the points' offset, length_scale and signal_std must be finite, and l > 0"
-    offset = tf.cast(x1 - x2, tf.float64)
-    checks = [
-        tf.debugging.check_numerics(tf.stop_gradient(tensor), message)
-        for tensor in (offset, tf.math.log(length_scale) + signal_std)
-    ]
-    with tf.control_dependencies(checks):
-        offset = tf.identity(offset)
+    offset = finite_offset(tf.cast(x1 - x2, tf.float64), signal_std, length_scale)
     nodes, volume, faces = _lattice(dim, num_nodes)
     size = tf.reduce_max(tf.abs(tf.stop_gradient(offset)))
     period = math.pi * num_nodes / CUTOFF[dim]
@@ -133,6 +127,17 @@ def coupled_kernel(
     kernel -= tf.matmul(tf.sin(angles), tf.math.imag(flat))
     shape = tf.concat([tf.shape(offset)[:-1], [channels, channels]], axis=0)
     return tf.cast(tf.reshape(kernel, shape), dtype)
+
+
+def finite_offset(offset, signal_std, length_scale):
+    """``offset``, after a check that it and the prior are finite and ``length_scale`` positive."""
+    message = "the points' offset, length_scale and signal_std must be finite, and l > 0"
+    checks = [
+        tf.debugging.check_numerics(tf.stop_gradient(tensor), message)
+        for tensor in (offset, tf.math.log(length_scale) + signal_std)
+    ]
+    with tf.control_dependencies(checks):
+        return tf.identity(offset)
 
 
 def read_generator(first_order, second_order, zeroth_order, *, dim, leading=()):

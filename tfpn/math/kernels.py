@@ -52,7 +52,9 @@ def rbf_kernel(x1, x2, *, signal_std, length_scale):
             )
         ]
     )
-    return tf.exp(squared * (-0.5 / tf.square(length_scale)) + 2.0 * tf.math.log(signal_std))
+    # Not -0.5 / l^2, whose gradient holds l^4 and leaves float32's range for l = 1e-10 or 1e10.
+    scale = -0.5 * tf.square(1.0 / length_scale)
+    return tf.exp(squared * scale + 2.0 * tf.math.log(signal_std))
 
 
 def _check_point_sets(x1, x2):

@@ -7,11 +7,16 @@ import numpy as np
 
 from tfpn.layers import GatedReLU, SteerableMix, SteerableNormalization, SteerablePNConv
 from tfpn.layers.base import check_choice, check_count, check_positive
-from tfpn.layers.steerable_base import fields_config, optional_fields
+from tfpn.layers.steerable_base import check_seed, fields_config, optional_fields
 from tfpn.layers.steerable_conv import UNCERTAINTY
 from tfpn.layers.steerable_flows import copy_flow, is_flow
 from tfpn.math.conditioning import NOISE
-from tfpn.math.steerable.fields import block_numbers, count_channels, read_fields
+from tfpn.math.steerable.fields import (
+    block_numbers,
+    count_channels,
+    read_fields,
+    read_frequencies,
+)
 from tfpn.models.network import (
     PNNetwork,
     check_outputs,
@@ -164,6 +169,7 @@ class SteerablePNCNN(PNNetwork):
         pooling = read_pooling(pooling)
         _check_fields(out_fields, num_classes, num_outputs, pooling)
         check_count("num_basis", num_basis)
+        seed = None if seed is None else check_seed(seed)
         _check_flow(flow, frequencies, {"in_fields": in_fields, "out_fields": out_fields})
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # also where it came from the global policy, for reloading

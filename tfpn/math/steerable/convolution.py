@@ -178,7 +178,8 @@ def _block_variance(variance, values, fields_in):
         tf.reduce_all(penalty(found) == penalty(variance)),
         [
             "variance is infinite in some channels of a block only; the channels of a field of "
-            "frequency 1 or more must be observed or missing together."
+            "frequency 1 or more must be observed or missing together. Variances above 1e37 in "
+            "float32 (1e307 in float64) count as infinite: give them as inf."
         ],
     )
     with tf.control_dependencies([] if check is None else [check]):

@@ -68,6 +68,17 @@ def read_fields(fields, name="fields"):
     return tuple(sorted(found.items()))
 
 
+def read_frequencies(frequencies):
+    """Frequencies as a sorted tuple of whole numbers; raises ValueError if they are none."""
+    try:
+        pairs = read_fields([(m, 1) for m in frequencies], "frequencies")
+    except TypeError as error:
+        raise ValueError(
+            f"frequencies must be whole numbers such as (0, 1, 2), found {frequencies!r}."
+        ) from error
+    return tuple(m for m, _ in pairs)
+
+
 def _of_representation(representation, name):
     group = representation.group
     if group.name != "SO2":

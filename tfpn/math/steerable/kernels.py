@@ -7,9 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.math.checks import floating
-from tfpn.math.coupled import read_generator
+from tfpn.math.coupled import finite_offset, read_generator
 from tfpn.math.fusion import fused, fusion, is_active
-from tfpn.math.steerable.fields import width
+from tfpn.math.steerable.fields import read_frequencies, width
 from tfpn.math.steerable.harmonics import Flows, groups
 from tfpn.math.steerable.radial import polar, series_matrix, waves
 
@@ -213,6 +213,8 @@ def steerable_kernel(
 
     Raises:
         ValueError: for shapes that do not agree.
+        tf.errors.InvalidArgumentError: if the points or the prior are not finite (not checked
+            inside XLA-compiled functions).
 
     Example: the gradient-like part of a flow from a scalar to a vector.
 
@@ -232,21 +234,26 @@ def steerable_kernel(
         raise ValueError(
             f"x1 has shape {x1.shape} and x2 {x2.shape}; expected points [..., 2] of the plane."
         )
+    frequencies = read_frequencies(frequencies)
     generator = read_generator(first_order, second_order, zeroth_order, dim=2)
     size = sum(map(width, frequencies))
     if generator[0].shape[-1] != size:
         raise ValueError(
             f"first_order has shape {generator[1].shape}, but fields of the frequencies "
-            f"{tuple(frequencies)} have {size} channels."
+            f"{frequencies} have {size} channels."
         )
-    flows = Flows(
-        *(t[None] for t in generator), tuple(frequencies), signal_std, length_scale, x1.dtype
+    signal_std, length_scale = (
+        tf.convert_to_tensor(t, x1.dtype) for t in (signal_std, length_scale)
     )
+    # In units of the length scale: squares of tiny or huge ones would leave float32's range.
+    unit = tf.stop_gradient(length_scale)
+    offset = finite_offset(x1 - x2, signal_std, length_scale) / unit
+    generator = [t[None] / tf.pow(tf.cast(unit, t.dtype), i) for i, t in enumerate(generator)]
+    flows = Flows(*generator, frequencies, signal_std, length_scale / unit, x1.dtype)
     if both_sides:
         flows = flows.two_sided()
-    offset = x1 - x2
     flat = tf.reshape(offset, [-1, 1, 2])
-    all_groups = groups(tuple(frequencies), tuple(frequencies))
+    all_groups = groups(frequencies, frequencies)
     kernels = cross_kernels(flat, tf.zeros_like(flat), flows, all_groups)
     real = _real_matrix(kernels, all_groups, frequencies)
     return tf.reshape(real, tf.concat([tf.shape(offset)[:-1], [size, size]], axis=0))
