@@ -1,5 +1,6 @@
 """A run on records of different lengths with statics, class weights and early stopping."""
 
+import shutil
 import types
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import tfpn
 from tfpn import evaluation, recipes, training
+from tfpn.training import run
 from tfpn.training.callbacks import EpochSeconds
 
 CHANGES = (
@@ -49,7 +51,21 @@ def recipe(monkeypatch):
     return recipe
 
 
-def test_an_interrupted_run_ends_like_an_uninterrupted_one(recipe, tmp_path, monkeypatch):
+@pytest.fixture
+def killed(tmp_path, monkeypatch):
+    """What the first run leaves if it is killed after one epoch: a copy of its folder."""
+    folder, begin = tmp_path / "killed", EpochSeconds.on_epoch_begin
+
+    def copy(self, epoch, logs=None):
+        if epoch == 1 and not folder.exists():
+            shutil.copytree(tmp_path / "whole", folder)
+        begin(self, epoch, logs)
+
+    monkeypatch.setattr(EpochSeconds, "on_epoch_begin", copy)
+    return folder
+
+
+def test_an_interrupted_run_ends_like_an_uninterrupted_one(recipe, tmp_path, monkeypatch, killed):
     whole = training.train(recipe, tmp_path / "whole", verbose=0)
     log = training.read_log(tmp_path / "whole" / "log.csv")
     monitored = log["val_average_precision"]
@@ -63,19 +79,10 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(recipe, tmp_path, mon
     metrics = evaluation.classification_metrics(found, data.test.y)
     assert whole["test_auroc"] == pytest.approx(metrics["auroc"], abs=1e-6)
 
-    begin = EpochSeconds.on_epoch_begin
-
-    def killed(self, epoch, logs=None):
-        if epoch == 1:
-            raise KeyboardInterrupt
-        begin(self, epoch, logs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(EpochSeconds, "on_epoch_begin", killed)
-        with pytest.raises(KeyboardInterrupt):
-            training.train(recipe, tmp_path / "killed", verbose=0)
-    resumed = training.train(recipe, tmp_path / "killed", resume=True, verbose=0)
+    assert training.read_log(killed / "log.csv")["epoch"] == [0.0]
+    monkeypatch.setattr(run, "_draw", lambda *arguments: None)  # drawn once already
+    resumed = training.train(recipe, killed, resume=True, verbose=0)
     for key in ("test_auroc", "test_nll", "epochs"):
         assert resumed[key] == pytest.approx(whole[key], abs=1e-4)
     # A run that has stopped stays as it is.
-    assert training.train(recipe, tmp_path / "killed", resume=True, verbose=0) == resumed
+    assert training.train(recipe, killed, resume=True, verbose=0) == resumed
