@@ -3,8 +3,23 @@
 import gc
 import os
 
+import pytest
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # What XLA compiles here runs a few times, so that optimising it takes longer than it saves.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 # Tracing makes millions of objects that stay: looking for garbage takes a tenth of the time.
 gc.set_threshold(100_000, 50, 50)
+
+
+@pytest.fixture
+def eagerly():
+    """Runs `predict` and all compiled functions without tracing, which takes longer than few runs.
+
+    For tests of numbers; that graphs compute the same is tested apart.
+    """
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
