@@ -3,6 +3,7 @@ import pathlib
 import sys
 import tomllib
 
+import keras
 import numpy as np
 import pytest
 
@@ -47,13 +48,15 @@ def test_logits_of_the_steerable_network_alone_stay_as_they_are(few_digits):
     options.channels = 3
     data = rotation.load(options)
     change = {}
+    keras.utils.set_random_seed(0)
     for name in rotation.MODELS:
         model = rotation.build(name, options, seed=0)
         model.adapt(data["train"][0])
         upright, turned = rotation.test(model, *data["test"], [0.0, 100.0])
         assert float(upright["logit_change"]) == 0.0
         change[name] = float(turned["logit_change"]) / turned["largest_logit"]
-    assert change["SteerablePNCNN"] < 1e-4 < 1e-2 < change["PNCNN"]
+    # White noise that is read exactly, the hardest case for float32: 2e-6 to 8e-6 over five seeds.
+    assert change["SteerablePNCNN"] < 1e-5 < 1e-2 < change["PNCNN"]
 
 
 def test_the_program_writes_a_table_and_a_figure_and_trains_once(

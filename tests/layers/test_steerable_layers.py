@@ -316,6 +316,40 @@ def test_adapt_measures_the_spacing():
         np.testing.assert_allclose(a, b * power, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", [layers.SteerablePNConv, layers.PNConv])
+def test_float32_takes_points_in_any_unit_that_it_can_square(kind):
+    x = make_input(SCALARS, "float32")
+    plain, expected = kind(2, spacing=0.3, seed=3), {}
+    plain.build({key: value.shape for key, value in x.items()})
+    for unit in (1.0, 1e-14, 1e15):
+        layer = kind(2, spacing=0.3 * unit, seed=3)
+        scaled = {**x, "points": x["points"] * np.float32(unit)}
+        layer.build({key: value.shape for key, value in x.items()})
+        for weight, other in zip(layer.weights, plain.weights, strict=True):
+            if "kernel" in weight.name:
+                weight.assign(other)
+        with tf.GradientTape() as tape:
+            out = layer(scaled)
+            finite = tf.math.is_finite(out["variance"])
+            total = tf.reduce_sum(tf.square(out["values"]))
+            total += tf.reduce_sum(tf.where(finite, out["variance"], 0.0))
+        found = {
+            "values": out["values"].numpy(),
+            "variance": np.where(finite, out["variance"], 0.0),
+            "by the length scale": tape.gradient(total, layer.log_length_scale.value).numpy(),
+        }
+        expected = expected or found
+        for key, value in found.items():
+            # Rounding of the scaled points, through conditioning.
+            largest = np.max(np.abs(expected[key]))
+            np.testing.assert_allclose(value, expected[key], atol=1e-5 * largest, err_msg=key)
+    for unit in (1e-19, 1e19):
+        with pytest.raises(ValueError, match="length_scale must be from 1e-15 to 1e.15 in float32"):
+            kind(2, spacing=unit)
+        with pytest.raises(ValueError, match="spacing must be from .* found 1e.*dtype='float64'"):
+            plain.set_spacing(unit)
+
+
 def test_marginal_likelihood_is_added_and_shown():
     layer = make("conv", marginal_likelihood_weight=0.5)
     x = make_input(FIELDS)
@@ -328,6 +362,12 @@ def test_marginal_likelihood_is_added_and_shown():
     "make_layer, message",
     [
         (lambda: layers.SteerablePNConv({0: 1, 3: 1}, frequencies=(0, 1)), "frequencies"),
+        (lambda: layers.SteerablePNConv(2, frequencies=5), r"such as \(0, 1, 2\), found 5"),
+        (lambda: layers.SteerablePNConv(2, seed="x"), "seed must be a whole number .* found 'x'"),
+        (lambda: layers.SteerablePNConv(2, seed=1.7), "seed must be a whole number .* found 1.7"),
+        (lambda: layers.SteerablePNConv(2, use_bias="no"), "use_bias must be True .* found 'no'"),
+        (lambda: layers.SteerableMix(2, use_bias="no"), "use_bias must be True .* found 'no'"),
+        (lambda: layers.PNConv(2, use_bias="no"), "use_bias must be True .* found 'no'"),
         (lambda: layers.SteerablePNConv("x"), "fields"),
         (lambda: layers.SteerablePNConv(2, constraint="none"), "constraint"),
         (lambda: layers.SteerablePNConv(2, uncertainty="joint"), "uncertainty"),
@@ -359,3 +399,7 @@ def test_bad_inputs():
     bad = {**x, "variance": -np.ones_like(x["variance"])}
     with pytest.raises(tf.errors.InvalidArgumentError, match="negative"):
         make("conv_scalars_in")(bad)
+    x = make_input(FIELDS, "float32")
+    x["variance"][0, 0] = np.finfo("float32").max
+    with pytest.raises(tf.errors.InvalidArgumentError, match="above 1e37 .* give them as inf"):
+        make("conv", "float32")(x)

@@ -127,16 +127,48 @@ def test_gradients_equal_finite_differences(both_sides):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_compiles_and_keeps_the_dtype():
+def test_compiles_with_its_gradients_and_keeps_the_dtype():
     flow = random_generator(2, 3)
-    x = np.random.default_rng(8).normal(size=(4, 2)).astype("float32") * 0.3
+    rng = np.random.default_rng(8)
+    weights = rng.normal(size=(4, 3, 3))
+    x = rng.normal(size=(4, 2)) * 0.3
+    given = [tf.constant(value, tf.float64) for value in (x, 1.3, 0.4, *flow.values())]
 
-    def kernel(x):
-        return coupled_kernel(x, tf.zeros(2), signal_std=1.0, length_scale=0.4, **flow)
+    def kernel(x, s, length, *generator):
+        return coupled_kernel(
+            x, tf.zeros(2, x.dtype), signal_std=s, length_scale=length,
+            **dict(zip(flow, generator, strict=True)),
+        )  # fmt: skip
 
-    found = tf.function(kernel, jit_compile=True)(tf.constant(x))
-    assert found.dtype == tf.float32
-    np.testing.assert_allclose(found, kernel(x), rtol=0, atol=1e-6)
+    def with_gradients(*given):
+        with tf.GradientTape() as tape:
+            tape.watch(given)
+            found = kernel(*given)
+            total = tf.reduce_sum(weights * found)
+        low = kernel(*(tf.cast(tensor, tf.float32) for tensor in given[:3]), *given[3:])
+        return low, found, *tape.gradient(total, given)
+
+    compiled = tf.function(with_gradients, jit_compile=True, autograph=False)(*given)
+    low, *eager = with_gradients(*given)
+    assert compiled[0].dtype == tf.float32
+    np.testing.assert_allclose(compiled[0], low, rtol=0, atol=1e-6)
+    for found, expected in zip(compiled[1:], eager, strict=True):
+        assert np.any(expected != 0.0)
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_float32_in_any_unit():
+    flow = random_generator(2, 3)
+    x = np.random.default_rng(8).normal(size=(4, 2)) * 0.3
+    expected = coupled_kernel(x, np.zeros(2), signal_std=1.0, length_scale=0.4, **flow)
+    for unit in (1.0, 1e-19, 1e19):
+        scaled = {**flow, "first_order": flow["first_order"] * unit}
+        scaled["second_order"] = flow["second_order"] * unit**2
+        found = coupled_kernel(
+            np.float32(x * unit), np.zeros(2), signal_std=1.0, length_scale=0.4 * unit, **scaled
+        )
+        assert found.dtype == tf.float32
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
 
 
 def test_shapes_broadcast():
@@ -158,8 +190,9 @@ def test_errors_name_the_argument():
         coupled_kernel(x, x, **prior, **{**flow, "second_order": np.zeros((2, 2, 3, 2))})
     with pytest.raises(ValueError, match="zeroth_order has shape"):
         coupled_kernel(x, x, **prior, **{**flow, "zeroth_order": np.zeros((2, 2))})
-    with pytest.raises(ValueError, match="num_nodes"):
-        coupled_kernel(x, x, **prior, **flow, num_nodes=31)
+    for number in (31, "64"):
+        with pytest.raises(ValueError, match=f"num_nodes .* found {number!r}"):
+            coupled_kernel(x, x, **prior, **flow, num_nodes=number)
 
 
 @pytest.mark.parametrize("bad", ["far", "amplifying", "nan"])

@@ -81,6 +81,20 @@ def test_rotates_exactly_whatever_the_tables_resolve(dtype, tolerance, length):
         assert np.max(np.abs(found - turned)) < 10 * tolerance * np.max(np.abs(turned))
 
 
+def test_float32_in_any_unit():
+    flow = one_flow(length=0.3)
+    x1, x2 = points()
+    expected = steerable_kernel(x1, x2, frequencies=(0, 1, 2), **PRIOR, **flow).numpy()
+    for unit in (1e-19, 1e19):
+        scaled = {**flow, "first_order": flow["first_order"] * unit}
+        scaled["second_order"] = flow["second_order"] * unit**2
+        prior = {**PRIOR, "length_scale": PRIOR["length_scale"] * unit}
+        found = steerable_kernel(
+            np.float32(x1 * unit), np.float32(x2), frequencies=(0, 1, 2), **prior, **scaled
+        )
+        assert np.max(np.abs(found - expected)) < 2e-6 * np.max(np.abs(expected))
+
+
 def test_flows_that_reach_far():
     """Twice what the tables hold in units of the length scale; diffusion damps what is cut off."""
     flow = one_flow(length=1.5)
@@ -168,3 +182,9 @@ def test_errors_name_the_argument():
         steerable_kernel(*points(), frequencies=(0, 1), **PRIOR, **flow)
     with pytest.raises(ValueError, match="points"):
         steerable_kernel(np.zeros(3), np.zeros(3), frequencies=(0, 1, 2), **PRIOR, **flow)
+    with pytest.raises(ValueError, match="frequencies must be whole numbers .* found 5"):
+        steerable_kernel(*points(), frequencies=5, **PRIOR, **flow)
+    for bad in (np.nan, np.inf):
+        for given in ([bad, 0.0], [0.0, 0.0]), ([0.0, 0.0], [bad, 0.0]):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="points' offset, .* finite"):
+                steerable_kernel(*map(np.array, given), frequencies=(0, 1, 2), **PRIOR, **flow)

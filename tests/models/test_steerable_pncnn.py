@@ -339,6 +339,8 @@ def test_configuration_holds_every_argument():
         ({"in_fields": {1: 0}}, "in_fields must have whole numbers"),
         ({"frequencies": (1, 2)}, "frequencies must hold 0"),
         ({"frequencies": 3}, "frequencies must be whole numbers"),
+        ({"seed": "x"}, "seed must be a whole number >= 0 or None, found 'x'"),
+        ({"seed": 1.7}, "seed must be a whole number >= 0 or None, found 1.7"),
         ({"copies": 0}, "copies must be a positive whole number, found 0"),
         ({"num_blocks": 1.5}, "num_blocks must be a positive whole number"),
         ({"num_basis": 0}, "num_basis must be a positive whole number"),
