@@ -135,6 +135,29 @@ def test_results_that_are_not_finite_never_pass():
     assert report.errors["values"] == np.inf
 
 
+def test_a_small_field_does_not_hide_behind_a_large_one():
+    """A vector a thousand times smaller than a scalar: what is wrong with it shows."""
+    x = data(channels=3)
+    turn = SO2.irrep(1).matrix(0.3).T
+
+    def model(x):
+        scalar = np.cos(np.sum(np.square(x["points"] - [0.3, 0.2]), axis=-1, keepdims=True))
+        vector = x["points"] - [0.3, 0.2]
+        values = np.concatenate([1e3 * scalar, vector + [0.01, 0.0], vector @ turn], axis=-1)
+        return {"values": values}
+
+    report = tfpn.check_equivariance(model, x, SO2, n=4, rep_out={0: 1, 1: 2}, centre=(0.3, 0.2))
+    assert report.errors["values"] < 2.1e-5
+    found = report.field_errors["values"]
+    assert list(found) == [(0,), (1, 2), (3, 4)]
+    assert found[0,] < 1e-14 and found[3, 4] < 1e-14
+    # A constant vector that does not turn misses by its path, at most twice its length.
+    largest = np.abs(model(x)["values"][..., 1:3]).max()
+    assert found[1, 2] * largest == pytest.approx(report.errors["values"] * 1e3, rel=0.1)
+    assert 0.005 < found[1, 2] * largest < 0.02
+    assert f"(by field to {found[1, 2]:.1e}, channels [1, 2])" in str(report)
+
+
 def test_report_prints_as_a_table():
     report = tfpn.check_equivariance(Affine(), complete(data(channels=2)), SO2, n=3)
     lines = str(report).splitlines()
@@ -156,6 +179,8 @@ def test_report_prints_as_a_table():
         ({"n": -1}, ValueError, "n must be at least 1"),
         ({"n": 2.5}, ValueError, "n must be at least 1, a whole number, found 2.5"),
         ({"n": "3"}, ValueError, "n must be at least 1, a whole number, found '3'"),
+        ({"seed": "x"}, ValueError, "seed must be a whole number of at least 0, found 'x'"),
+        ({"seed": 1.7}, ValueError, "seed must be a whole number of at least 0, found 1.7"),
         ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
         ({"batch_size": 1.5}, ValueError, "batch_size must be at least 1, a whole number"),
         ({"centre": [0.0]}, ValueError, r"centre must be a point of 2 coordinates"),

@@ -4,6 +4,7 @@ import dataclasses
 import numbers
 
 import numpy as np
+from scipy.sparse import csgraph
 
 from tfpn.contract import KEYS, check_query
 
@@ -20,6 +21,11 @@ class EquivarianceReport:
             magnitude: "values" and, where the output has a finite one, "variance"; for a model of
             several outputs with the output's name before it, as in "wind.values". Infinite if one
             of two results that should agree is not finite.
+        field_errors: a dict with the same keys to dicts from a field's channels, a tuple such as
+            (1, 2), to its own largest error, relative to its own largest magnitude. A field is a
+            set of channels that the group mixes with each other: a scalar, or the components of a
+            vector. An error in a small field, which does not show beside a large one in
+            ``errors``, shows here; so does the rounding of fields that are nearly 0.
         dtype: of the results.
     """
 
@@ -27,6 +33,7 @@ class EquivarianceReport:
     elements: int
     centre: tuple
     errors: dict
+    field_errors: dict
     dtype: str
 
     @property
@@ -41,7 +48,12 @@ class EquivarianceReport:
             "largest relative errors"
         ]
         width = max(map(len, self.errors))
-        lines += [f"  {name:<{width}}  {error:.1e}" for name, error in self.errors.items()]
+        for name, error in self.errors.items():
+            lines.append(f"  {name:<{width}}  {error:.1e}")
+            fields = self.field_errors[name]
+            if len(fields) > 1:
+                channels, worst = max(fields.items(), key=lambda item: item[1])
+                lines[-1] += f"  (by field to {worst:.1e}, channels {list(channels)})"
         return "\n".join(lines)
 
 
@@ -76,13 +88,14 @@ def check_equivariance(
         seed: of the random elements.
 
     Returns:
-        An `EquivarianceReport`, which prints as a small table.
+        An `EquivarianceReport`, which prints as a small table: errors relative to the largest value
+        of all channels, and the largest error of one field relative to that field's own.
 
     Raises:
         ValueError: if the points have another dimension than the group acts on, or a
             representation another number of channels than there are; if the arrays of ``x`` do not
             agree or are empty; if query points are missing that the model takes, or are not finite;
-            or if ``n``, ``batch_size`` or ``centre`` is out of range.
+            or if ``n``, ``batch_size``, ``centre`` or ``seed`` is out of range.
         TypeError: if an argument is of another kind.
 
     Example:
@@ -100,6 +113,8 @@ def check_equivariance(
     """
     x = _read_input(model, x)
     batch_size = _count("batch_size", batch_size)
+    if isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or seed < 0:
+        raise ValueError(f"seed must be a whole number of at least 0, found {seed!r}.")
     elements = _random_elements(group, n, x["points"].shape[-1], np.random.default_rng(seed))
     centre = _read_centre(_centre(model, x) if centre is None else centre, group.dim)
     if rep_in is None:
@@ -107,23 +122,26 @@ def check_equivariance(
     if rep_out is None:
         rep_out = getattr(model, "output_fields", getattr(model, "fields", None))
     expected = _outputs(model, x, batch_size)
-    scales = {
-        (name, key): max(float(np.max(np.abs(part[np.isfinite(part)]), initial=0.0)), 1e-300)
-        for name, parts in expected.items()
-        for key, part in parts.items()
-    }
-    errors = dict.fromkeys(scales, 0.0)
-    for element in elements:
+    rhos = {}
+    for name, parts in expected.items():
+        rep = rep_out[name] if _by_name(rep_out, expected) else rep_out
+        channels = parts["values"].shape[-1]
+        rhos[name] = [_matrix(rep, element, channels, "rep_out") for element in elements]
+    fields = {name: _fields(matrices) for name, matrices in rhos.items()}
+    errors = {(name, key): 0.0 for name, parts in expected.items() for key in parts}
+    field_errors = {(name, key): dict.fromkeys(fields[name], 0.0) for name, key in errors}
+    for number, element in enumerate(elements):
         found = _outputs(model, _moved(x, element, centre, rep_in), batch_size)
-        for name, parts in expected.items():
-            one = rep_out[name] if _by_name(rep_out, expected) else rep_out
-            rho = _matrix(one, element, parts["values"].shape[-1], "rep_out")
-            turned = {"values": _acted(rho, parts["values"])}
-            if "variance" in parts:
-                turned["variance"] = _acted(np.square(rho), parts["variance"])
-            for key, part in turned.items():
-                error = _difference(found[name][key], part, key) / scales[name, key]
-                errors[name, key] = max(errors[name, key], float(error))
+        for name, key in errors:
+            part, rho = expected[name][key], rhos[name][number]
+            turned = _acted(np.square(rho) if key == "variance" else rho, part)
+            difference = _difference(found[name][key], turned, key)
+            errors[name, key] = max(errors[name, key], difference / _size(part))
+            for field in fields[name]:
+                mine = np.s_[..., list(field)]
+                difference = _difference(found[name][key][mine], turned[mine], key)
+                error = max(field_errors[name, key][field], difference / _size(part[mine]))
+                field_errors[name, key][field] = error
     for name, key in list(errors):
         # No variance at all, as of an integral over the whole plane.
         if np.isposinf(expected[name][key]).all() and not errors[name, key]:
@@ -133,7 +151,8 @@ def check_equivariance(
         group=group.name,
         elements=len(elements),
         centre=tuple(centre.tolist()),
-        errors={f"{name}.{key}" if name else key: e for (name, key), e in errors.items()},
+        errors={_label(*key): error for key, error in errors.items()},
+        field_errors={_label(*key): field_errors[key] for key in errors},
         dtype=dtype,
     )
 
@@ -285,6 +304,22 @@ def _of_fields(fields, element, name):
     return rho
 
 
+def _fields(matrices):
+    """Sets of channels that matrices mix with each other, as sorted tuples."""
+    mixed = np.any([np.abs(rho) > 1e-9 for rho in matrices], axis=0)
+    _, labels = csgraph.connected_components(mixed, directed=False)
+    return [tuple(np.flatnonzero(labels == label).tolist()) for label in np.unique(labels)]
+
+
+def _size(part):
+    """The largest finite magnitude; not 0."""
+    return max(float(np.max(np.abs(part[np.isfinite(part)]), initial=0.0)), 1e-300)
+
+
+def _label(name, key):
+    return f"{name}.{key}" if name else key
+
+
 def _by_name(rep, outputs):
     return isinstance(rep, dict) and bool(rep) and set(rep) == set(outputs)
 
@@ -333,4 +368,4 @@ def _difference(found, expected, key):
     if key == "values" and infinite.any():
         return np.inf
     difference = np.abs(np.asarray(found, np.float64)[~infinite] - expected[~infinite])
-    return np.max(difference, initial=0.0)
+    return float(np.max(difference, initial=0.0))
