@@ -2,18 +2,30 @@
 
     python benchmarks/physionet_configurations.py --data-dir data
     python benchmarks/physionet_configurations.py --data-dir data --only tuned --seeds 0 1 2
+    python benchmarks/physionet_configurations.py --data-dir data --records 1000 500 --epochs 2 \\
+        --only "one prior for all channels" "stochastic variances"
 
 Trains each configuration of `CONFIGURATIONS` from each seed, keeps the run folders (an interrupted
 run goes on), adds a row for each to a CSV file and prints it. The recipe was chosen by the
 validation part; the test part's figures are written beside and chose nothing.
+
+With --records the first records of the training and of the validation part only, for what would
+take too long with all: nothing is measured on the test part, the rows go to a file of their own and
+have the seconds of a step, too.
 """
 
 import argparse
 import csv
+import dataclasses
 import json
 from pathlib import Path
 
+import keras
+import numpy as np
+from physionet_step import Clock
+
 from tfpn import recipes, training
+from tfpn.training import fitting
 
 TUNED = "physionet2012-tuned"
 SERIES = ("data.statics=series", "model.in_channels=46", "model.num_statics=0")
@@ -32,6 +44,12 @@ CONFIGURATIONS = {
     "intensity for counts": (TUNED, "model.missingness=intensity"),
     "4 windows": (TUNED, "model.windows=4"),
     "one prior for all channels": (TUNED, "model.input_prior=shared"),
+    # 20 probes, which need one prior: to be compared with the row above. A step takes three times
+    # as long.
+    "stochastic variances": (
+        *(TUNED, "model.input_prior=shared"),
+        *("model.variance_estimator=stochastic", "model.seed=0"),
+    ),
     "24 query points": (TUNED, "model.query=24"),
     "all times queried": (TUNED, "model.query=union"),
     "no uncertainty": (TUNED, "model.uncertainty=none"),
@@ -42,18 +60,65 @@ MEASURES = (
     *("test_auroc", "test_average_precision", "test_nll", "test_ece"),
 )
 COLUMNS = ("configuration", "seed", *MEASURES, "parameters", "epochs", "seconds")
+FIRST_COLUMNS = (
+    *("configuration", "seed", "train_records", "validation_records", "epochs"),
+    *("validation_auroc", "validation_average_precision"),
+    *("step_seconds", "step_processor_seconds"),
+)
 
 
-def run(name, seed, folder, data_dir):
-    """Trains one configuration in its folder and returns its row."""
+def recipe_of(name, options):
+    """The recipe of a configuration, to be trained with the options' data and epochs."""
     recipe_name, *changes = CONFIGURATIONS[name]
     recipe = recipes.load(recipe_name)
-    for change in (*changes, f"training.seed={seed}", f"data.data_dir={data_dir}"):
+    for change in (*changes, f"data.data_dir={json.dumps(options.data_dir)}"):
         recipes.override(recipe, change)
+    if options.epochs is not None:
+        recipes.override(recipe, f"training.epochs={options.epochs}")
+    return recipe
+
+
+def run(recipe, folder):
+    """Trains a recipe in its folder and returns its figures."""
     result = training.train(recipe, folder, resume=True, verbose=2)
-    row = {key: result[key] for key in (*MEASURES, "parameters", "epochs", "seconds")}
-    row = {key: round(value, 4) for key, value in row.items()}
-    return {"configuration": name, "seed": seed, **row}
+    return {key: result[key] for key in (*MEASURES, "parameters", "epochs", "seconds")}
+
+
+def run_first(recipe, num_train, num_validation):
+    """Trains a recipe on the first records of the training part and returns its figures."""
+    recipe = recipes.resolve(recipe)
+    settings = recipe.sections["training"]
+    keras.utils.set_random_seed(settings["seed"])
+    data = recipes.load_data(recipe)
+    train, validation = first(data.train, num_train), first(data.validation, num_validation)
+    model = recipes.build_model(recipe)
+    batches = fitting.make_batches(recipe, recipes.model_inputs(model, train), train.y)
+    model.adapt(train.x)
+    fitting.compile_model(model, settings, len(batches))
+    clock = Clock()
+    fitting.fit_model(model, batches, None, settings, callbacks=[clock], verbose=2)
+    found = training.evaluate(model, validation, batch_size=settings["batch_size"])
+    # The first step of all is spent on tracing.
+    seconds, processor = np.mean(clock.times[1:], axis=0)
+    return {
+        "train_records": len(train),
+        "validation_records": len(validation),
+        "epochs": settings["epochs"],
+        "validation_auroc": found["auroc"],
+        "validation_average_precision": found["average_precision"],
+        "step_seconds": seconds,
+        "step_processor_seconds": processor,
+    }
+
+
+def first(part, count):
+    """The first records of a part."""
+    arrays = {
+        field.name: getattr(part, field.name)[:count]
+        for field in dataclasses.fields(part)
+        if field.name != "x"
+    }
+    return dataclasses.replace(part, x={k: a[:count] for k, a in part.x.items()}, **arrays)
 
 
 def known(path):
@@ -70,20 +135,35 @@ def main(arguments=None):
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--only", nargs="+", choices=CONFIGURATIONS, default=list(CONFIGURATIONS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--epochs", type=int, help="other than the recipe's")
+    parser.add_argument(
+        "--records", type=int, nargs=2, metavar=("TRAIN", "VALIDATION"),
+        help="the first ones of each part only",
+    )  # fmt: skip
     parser.add_argument("--runs", type=Path, default=Path("runs/physionet"))
     parser.add_argument(
-        "--output", type=Path, default=Path("benchmarks/physionet/configurations.csv")
-    )
+        "--output", type=Path,
+        help="benchmarks/physionet/configurations.csv, or first_records.csv with --records",
+    )  # fmt: skip
     options = parser.parse_args(arguments)
+    name = "first_records.csv" if options.records else "configurations.csv"
+    output = options.output or Path("benchmarks/physionet") / name
+    columns = FIRST_COLUMNS if options.records else COLUMNS
     for name in options.only:
         for seed in options.seeds:
-            if (name, seed) in known(options.output):
+            if (name, seed) in known(output):
                 continue
-            folder = options.runs / f"{name.replace(' ', '-')}-{seed}"
-            row = run(name, seed, folder, options.data_dir)
-            new = not options.output.exists()
-            with open(options.output, "a", newline="") as file:
-                writer = csv.DictWriter(file, COLUMNS)
+            recipe = recipe_of(name, options)
+            recipes.override(recipe, f"training.seed={seed}")
+            if options.records:
+                row = run_first(recipe, *options.records)
+            else:
+                row = run(recipe, options.runs / f"{name.replace(' ', '-')}-{seed}")
+            row = {key: round(value, 4) for key, value in row.items()}
+            row = {"configuration": name, "seed": seed, **row}
+            new = not output.exists()
+            with open(output, "a", newline="") as file:
+                writer = csv.DictWriter(file, columns)
                 if new:
                     writer.writeheader()
                 writer.writerow(row)
