@@ -2,12 +2,11 @@ import csv
 import json
 import shutil
 import signal
-import subprocess
-import sys
 import time
 
 import h5py
 import numpy as np
+import processes
 import pytest
 from cli_support import EPOCHS, KEEP, SMALL, command
 
@@ -69,22 +68,14 @@ def test_resolved_recipe_holds_overrides_and_defaults(trained):
 def killed(tmp_path_factory):
     """The folder of the same run, killed with SIGKILL in the middle of its third epoch."""
     folder = tmp_path_factory.mktemp("killed") / "run"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tfpn.cli", "train", *SMALL, "--output", folder],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + 120
+    process = processes.start(command, "train", *SMALL, "--output", folder)
+    deadline = time.monotonic() + processes.SECONDS
     while not list((folder / "backup").glob("epoch-00002*")):
-        assert process.poll() is None, process.stderr.read().decode()
-        assert time.monotonic() < deadline
+        assert process.exitcode is None and time.monotonic() < deadline
         time.sleep(0.01)
     time.sleep(0.1)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert process.returncode == -signal.SIGKILL
-    process.stderr.close()
+    processes.kill(process)
+    assert process.exitcode == -signal.SIGKILL
     return folder
 
 

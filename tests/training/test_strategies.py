@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import json
-import multiprocessing
 import os
 import socket
 import sys
@@ -12,6 +11,7 @@ import types
 
 import keras
 import numpy as np
+import processes
 import pytest
 import tensorflow as tf
 
@@ -21,12 +21,6 @@ from tfpn.cli import main
 from tfpn.training import read_log, run
 from tfpn.training.callbacks import EpochSeconds
 from tfpn.training.strategies import is_chief
-
-# Devices and clusters are set up before TensorFlow starts, so each test has processes of its own.
-# They are forked from one that has imported TensorFlow and done nothing else.
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tfpn.cli", "tfpn.training", "tfpn.models"])
-SECONDS = 300  # after which a process is killed, and its test fails
 
 # Two replicas get 3 and 2 examples of the first batch, and of the last one gets none.
 EXAMPLES, BATCH = 6, 5
@@ -45,21 +39,12 @@ def start():
     started = []
 
     def start(function, *arguments):
-        process = PROCESSES.Process(target=function, args=arguments, daemon=True)
-        process.start()
-        started.append(process)
-        return process
+        started.append(processes.start(function, *arguments))
+        return started[-1]
 
     yield start
     for process in started:
-        process.kill()
-        process.join()
-
-
-def finish(*processes):
-    for process in processes:
-        process.join(SECONDS)
-        assert process.exitcode == 0
+        processes.kill(process)
 
 
 def some_data(size, seed):
@@ -105,7 +90,7 @@ def fit_both_ways(output):
 
 
 def test_two_devices_take_the_steps_of_one(start, tmp_path):
-    finish(start(fit_both_ways, tmp_path / "results.json"))
+    processes.finish(start(fit_both_ways, tmp_path / "results.json"))
     found = json.loads((tmp_path / "results.json").read_text())
     assert found["replicas"] == 2
     one, two = found["one"], found["two"]
@@ -141,7 +126,7 @@ def work(index, ports, folder, *options, stop=False):
             begin = EpochSeconds.on_epoch_begin
 
             def hang(self, epoch, logs=None):
-                time.sleep(SECONDS * epoch)
+                time.sleep(processes.SECONDS * epoch)
                 begin(self, epoch, logs)
 
             patch.setattr(EpochSeconds, "on_epoch_begin", hang)
@@ -193,17 +178,17 @@ def test_workers_that_were_killed_end_like_one_device(start, tmp_path, one_devic
     workers = [
         start(functools.partial(work, stop=True), index, ports, folder) for index in range(2)
     ]
-    backup, patience = folder / "backup" / "epoch-00001.weights.h5", time.monotonic() + SECONDS
-    while not backup.exists():
+    deadline = time.monotonic() + processes.SECONDS
+    while not (folder / "backup" / "epoch-00001.weights.h5").exists():
         assert all(worker.exitcode is None for worker in workers)
-        assert time.monotonic() < patience
+        assert time.monotonic() < deadline
         time.sleep(0.1)
     for worker in workers:
-        worker.kill()
-        worker.join()
+        processes.kill(worker)
 
     ports = free_ports(2)
-    finish(*(start(work, index, ports, folder, "--resume") for index in range(2)))
+    for worker in [start(work, index, ports, folder, "--resume") for index in range(2)]:
+        processes.finish(worker)
     # The chief has written what one device writes, and the other worker nothing.
     assert sorted(p.name for p in folder.iterdir()) == sorted(p.name for p in one_device.iterdir())
     expected, found = read_log(one_device / "log.csv"), read_log(folder / "log.csv")

@@ -2,30 +2,16 @@
 
 import csv
 import json
-import os
-import signal
 import socket
-import subprocess
-import sys
 import time
 import types
-from pathlib import Path
 
+import processes
 import pytest
 from keras_tuner.src.distribute import oracle_chief
-from tuning_support import SPACE, small
+from tuning_support import SPACE, search, small
 
 from tfpn import training, tuning
-
-
-def start(folder, meeting, **environment):
-    return subprocess.Popen(
-        [sys.executable, Path(__file__).with_name("tuning_support.py"), folder],
-        env={**os.environ, "MEETING": str(meeting), **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def rows(folder):
@@ -36,13 +22,12 @@ def rows(folder):
 def test_killed_search_is_finished_by_a_chief_and_two_workers(tmp_path, monkeypatch):
     folder, meeting = tmp_path / "search", tmp_path / "meeting"
     meeting.mkdir()
-    alone = start(folder, meeting)
-    deadline = time.monotonic() + 300
+    alone = processes.start(search, folder, {"MEETING": str(meeting)})
+    deadline = time.monotonic() + processes.SECONDS
     while not (folder / "trials" / "trial_1" / "outcome.json").exists():
-        assert alone.poll() is None and time.monotonic() < deadline, alone.communicate()[1]
+        assert alone.exitcode is None and time.monotonic() < deadline
         time.sleep(0.05)
-    alone.send_signal(signal.SIGKILL)
-    alone.communicate()
+    processes.kill(alone)
     done = (folder / "trials" / "trial_0" / "outcome.json").read_text()
 
     with socket.socket() as free:
@@ -50,14 +35,17 @@ def test_killed_search_is_finished_by_a_chief_and_two_workers(tmp_path, monkeypa
         port = str(free.getsockname()[1])
     address = {"KERASTUNER_ORACLE_IP": "127.0.0.1", "KERASTUNER_ORACLE_PORT": port}
     names = ("worker-1", "worker-2")
-    workers = [start(folder, meeting, **address, KERASTUNER_TUNER_ID=name) for name in names]
+    environments = [
+        {"MEETING": str(meeting), **address, "KERASTUNER_TUNER_ID": name} for name in names
+    ]
+    workers = [processes.start(search, folder, environment) for environment in environments]
 
     def sleep(seconds):
         """Not the 20 seconds between the chief's looks, and no waiting for dead workers."""
         time.sleep(min(seconds, 0.1))
         for worker in workers:
-            assert worker.poll() in (None, 0), worker.communicate()[1]
-        assert time.monotonic() < deadline + 300
+            assert worker.exitcode in (None, 0)
+        assert time.monotonic() < deadline + processes.SECONDS
 
     monkeypatch.setattr(oracle_chief, "time", types.SimpleNamespace(sleep=sleep))
     for name, value in {**address, "KERASTUNER_TUNER_ID": "chief"}.items():
@@ -65,11 +53,12 @@ def test_killed_search_is_finished_by_a_chief_and_two_workers(tmp_path, monkeypa
     options = {"algorithm": "random", "max_trials": 5, "final": False, "space": SPACE}
     try:
         result = tuning.tune(small(), folder, resume=True, verbose=0, **options)
-        counts = [int(worker.communicate(timeout=60)[0]) for worker in workers]
+        for worker in workers:
+            processes.finish(worker)
     finally:
         for worker in workers:
-            worker.kill()
-            worker.communicate()
+            processes.kill(worker)
+    counts = [int((tmp_path / f"{name}.txt").read_text()) for name in names]
 
     assert sum(counts) == 4 and min(counts) >= 1, "both worked, on what was not finished"
     assert (folder / "trials" / "trial_0" / "outcome.json").read_text() == done

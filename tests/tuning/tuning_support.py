@@ -1,9 +1,7 @@
 """Trials of which the training is replaced by a formula, in this process or in another."""
 
-import contextlib
 import math
 import os
-import sys
 import time
 import types
 from pathlib import Path
@@ -70,12 +68,13 @@ def rendezvous(call):
             raise training.TrainingDiverged("a planted failure")
 
 
-if __name__ == "__main__":
+def search(folder, environment):
+    """A search in a process of its own, which writes the number of its trials beside the folder."""
     from tfpn import tuning
 
+    os.environ.update(environment)
     training.fit_model = Formula(rendezvous)
+    name = environment.get("KERASTUNER_TUNER_ID")
     options = {"algorithm": "random", "max_trials": 5, "final": False, "space": SPACE}
-    resume = "KERASTUNER_TUNER_ID" in os.environ
-    with contextlib.redirect_stdout(sys.stderr):
-        result = tuning.tune(small(), sys.argv[1], **options, resume=resume, verbose=0)
-    print(result["trials"])
+    result = tuning.tune(small(), folder, **options, resume=name is not None, verbose=0)
+    folder.with_name(f"{name}.txt").write_text(str(result["trials"]))
