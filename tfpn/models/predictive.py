@@ -117,16 +117,18 @@ class Predictive:
     def _batches(self, network, x, batch_size):
         """Arrays as batches in the inputs' dtype, which Keras would cast to its own float type.
 
-        The network's predict is traced for batches of all sizes: Keras traces a smaller last one
-        anew.
+        The network's predict is traced for all numbers of examples and points: Keras traces a
+        smaller last batch anew.
         """
-        x = {key: np.asarray(x[key], given.dtype) for key, given in self.inputs_dict.items()}
+        inputs = self.inputs_dict
+        x = {key: np.asarray(x[key], given.dtype) for key, given in inputs.items()}
         batches = tf.data.Dataset.from_tensor_slices(x).batch(batch_size)
         eagerly = network.run_eagerly or tf.config.functions_run_eagerly()
         replicas = network.distribute_strategy.num_replicas_in_sync
         if not eagerly and replicas == network.steps_per_execution == 1:
             network.make_predict_function()
-            network.predict_function.get_concrete_function([batches.element_spec])
+            specs = {key: tf.TensorSpec(given.shape, given.dtype) for key, given in inputs.items()}
+            network.predict_function.get_concrete_function([specs])
         return batches
 
     def predict_distribution(self, x, batch_size=32):
