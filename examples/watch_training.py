@@ -28,6 +28,7 @@ def main(arguments=None):
     parser.add_argument("--output", default="runs/watch_training", metavar="FOLDER")
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--channels", type=int, default=12)
+    parser.add_argument("--blocks", type=int, default=2)
     parser.add_argument("--digits", type=int, default=1258, help="to train on, at most 1258")
     options = parser.parse_args(arguments)
 
@@ -35,7 +36,7 @@ def main(arguments=None):
     data = tfpn.datasets.digits(keep=20)
     x = {key: array[: options.digits] for key, array in data.train.x.items()}
     y = data.train.y[: options.digits]
-    model = tfpn.models.PNCNN(10, channels=options.channels, num_blocks=2, num_basis=5)
+    model = tfpn.models.PNCNN(10, channels=options.channels, num_blocks=options.blocks, num_basis=5)
     model.adapt(x)
     model.compile(
         optimizer=keras.optimizers.Adam(1e-2),
@@ -48,9 +49,10 @@ def main(arguments=None):
     )
     history = model.fit(x, y, batch_size=50, epochs=options.epochs, callbacks=[monitor], verbose=2)
 
-    for name in ("training/task_loss", "training/conv_1_nll", "training/conv_2_nll"):
-        print(name, [round(value, 3) for value in numbers_of(folder / "monitor.csv", name)])
-    for name in ("conv_1/length_scale", "conv_2/length_scale", "calibration/ece"):
+    convolutions = [f"conv_{block + 1}" for block in range(options.blocks)]
+    names = ["training/task_loss", *(f"training/{name}_nll" for name in convolutions)]
+    names += [*(f"{name}/length_scale" for name in convolutions), "calibration/ece"]
+    for name in names:
         print(name, [round(value, 3) for value in numbers_of(folder / "monitor.csv", name)])
     print(f"wrote pictures, monitor.csv and events/ to {folder}")
     return model, history.history

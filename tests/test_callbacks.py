@@ -243,6 +243,8 @@ def test_steerable_fields(tmp_path):
     row, pictures = record(model, x, None, tmp_path)
     assert pictures == {"feature_maps_0000.png"}
     assert learned_parameters(model)["readout/zeroth_order"].shape == (1, 3, 3)
+    with pytest.raises(TypeError, match="one of tfpn.models, found Sequential"):
+        learned_parameters(keras.Sequential())
     # A quarter turn takes d/dx to d/dy and (vx, vy) to (-vy, vx).
     along_x, along_y = (
         np.array([[row[f"readout/first_order[0,{k},{i},{j}]"] for j in range(3)] for i in range(3)])
@@ -256,16 +258,17 @@ def test_steerable_fields(tmp_path):
 def test_example(tmp_path, capsys):
     path = pathlib.Path(__file__).parents[1] / "examples" / "watch_training.py"
     example = runpy.run_path(str(path))
-    options = ["--epochs", "1", "--digits", "50", "--channels", "3", "--output", str(tmp_path)]
+    options = ["--epochs", "1", "--digits", "50", "--channels", "3", "--blocks", "1"]
+    options += ["--output", str(tmp_path)]
     model, history = example["main"](options)
     assert {"feature_maps_0000.png", "reliability_0000.png"} <= {p.name for p in tmp_path.iterdir()}
     table = read_table(tmp_path / "monitor.csv")[0]
     assert table["training/task_loss"] == pytest.approx(history["task_loss"][0], rel=1e-6)
-    length = np.exp(model.get_layer("conv_2").log_length_scale.numpy())
-    assert read_events(tmp_path / "events")["conv_2/length_scale"] == [
+    length = np.exp(model.get_layer("conv_1").log_length_scale.numpy())
+    assert read_events(tmp_path / "events")["conv_1/length_scale"] == [
         (0, pytest.approx(length, rel=1e-6))
     ]
-    shown = f"conv_2/length_scale [{round(table['conv_2/length_scale'], 3)}]"
+    shown = f"conv_1/length_scale [{round(table['conv_1/length_scale'], 3)}]"
     assert shown in capsys.readouterr().out
 
 

@@ -87,7 +87,7 @@ class PNCNN(PNNetwork):
     >>> rng = np.random.default_rng(0)
     >>> x = tfpn.observations(rng.uniform(size=(8, 20, 2)), rng.normal(size=(8, 20)))
     >>> y = rng.integers(0, 3, size=8)
-    >>> model = tfpn.models.PNCNN(num_classes=3, channels=8, num_blocks=2)
+    >>> model = tfpn.models.PNCNN(num_classes=3, channels=8, num_blocks=1)
     >>> model.adapt(x)
     >>> model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     >>> history = model.fit(x, y, verbose=0)

@@ -82,8 +82,8 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto", stra
     >>> import tempfile
     >>> from tfpn.training import load_run
     >>> recipe = recipes.load("digits")
-    >>> small = ("training.epochs=1", "data.views=1", "model.num_blocks=1", "model.channels=4")
-    >>> for value in small:
+    >>> few = ("data.keep=9", "data.views=1", "data.test_fraction=0.85", "training.epochs=1")
+    >>> for value in (*few, "model.num_blocks=1", "model.channels=4"):
     ...     recipes.override(recipe, value)
     >>> folder = tempfile.mkdtemp()
     >>> result = train(recipe, folder, verbose=0)

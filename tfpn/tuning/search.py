@@ -84,8 +84,8 @@ def tune(
 
     >>> import tempfile
     >>> recipe = recipes.load("digits")
-    >>> small = ("data.keep=5", "data.views=1", "model.num_blocks=1", "model.uncertainty=none")
-    >>> for value in (*small, "training.epochs=1", "model.num_basis=2"):
+    >>> few = ("data.keep=5", "data.views=1", "data.test_fraction=0.85", "training.epochs=1")
+    >>> for value in (*few, "model.num_blocks=1", "model.num_basis=2", "model.uncertainty=none"):
     ...     recipes.override(recipe, value)
     >>> result = tune(
     ...     recipe, tempfile.mkdtemp(), space={"model.channels": [2, 3]}, algorithm="random",
