@@ -6,6 +6,7 @@ import tomllib
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tfpn
 
@@ -13,6 +14,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
 import rotation
 
 TINY = ("--images", "12", "--test-images", "6", "--epochs", "1", "--blocks", "1", "--copies", "3")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def eagerly():
+    """One step does not pay for tracing."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture
