@@ -81,6 +81,9 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
             observed or missing together at a point); "channel" keeps each block's own, for
             channels seen at different points, at the cost of a factorisation for each channel.
         uncertainty: "diagonal" returns the exact variance, "none" variance 0 at observed points.
+        double_precision: whether a float32 layer computes in float64 inside, at up to three times
+            the cost. Needed for equivariance to rounding where values are not smooth, as readings
+            may be; False is for features inside a network.
         use_bias: adds a learnable constant to each output scalar (a constant vector would not
             rotate).
         seed: of the generators' random initial parameters; None draws one.
@@ -128,6 +131,7 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         observation_noise=None,
         noise="shared",
         uncertainty="diagonal",
+        double_precision=True,
         use_bias=True,
         seed=None,
         marginal_likelihood_weight=0.0,
@@ -167,6 +171,7 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
             )
         self.constraint = check_choice("constraint", constraint, CONSTRAINTS)
         self.uncertainty = check_choice("uncertainty", uncertainty, UNCERTAINTY)
+        self.double_precision = check_flag("double_precision", double_precision)
         self.use_bias = check_flag("use_bias", use_bias)
         self.seed = random.randint(1, 2**31 - 1) if seed is None else check_seed(seed)
 
@@ -316,6 +321,7 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
                 second_order=second_order,
                 bias=None if self.bias is None else self._cast(self.bias),
                 with_variance=self.uncertainty == "diagonal",
+                double_precision=self.double_precision,
                 **prior,
             )
         if new_variance is None:
@@ -338,6 +344,7 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
             "flows": self.flows and [keras.saving.serialize_keras_object(f) for f in self.flows],
             "spacing": self.spacing,
             "uncertainty": self.uncertainty,
+            "double_precision": self.double_precision,
             "use_bias": self.use_bias,
             "seed": self.seed,
         }

@@ -38,6 +38,7 @@ class Conditioning:
     signal_std: tf.Tensor
     length_scale: tf.Tensor
     shared: bool
+    floor_dtype: tf.DType
     whitener: tf.Tensor = None
     log_det: tf.Tensor = None
 
@@ -67,7 +68,9 @@ class Conditioning:
     def _noise(self, given_variance):
         # With channel noise the prior may differ from channel to channel.
         signal_std = self.signal_std[:, None] if self.each_prior else self.signal_std
-        return floored_variance(given_variance + self.observation_noise, signal_std)
+        noise = given_variance + self.observation_noise
+        floored = floored_variance(*(tf.cast(t, self.floor_dtype) for t in (noise, signal_std)))
+        return tf.cast(floored, noise.dtype)
 
     def _pairs(self, trains):
         """Arguments of the functions for pairs of example and channel."""
@@ -106,6 +109,11 @@ class Conditioning:
         positional, options = self._pairs(trains)
         return solve_pairs(columns, *positional, **options)
 
+    def given(self):
+        """With shared noise, what `tfpn.math.posterior.condition` takes beside ``cross``."""
+        matrices = self._matrices(self.points, self.given_variance)
+        return *matrices, self.values, self.whitener
+
     def posterior(self, cross):
         """Posterior of K functionals at M points.
 
@@ -118,8 +126,7 @@ class Conditioning:
         """
         if not self.shared:
             return self.condition(cross, "all")[:2]
-        matrices = self._matrices(self.points, self.given_variance)
-        return condition(cross, *matrices, self.values, self.whitener)
+        return condition(cross, *self.given())
 
     def posterior_mean(self, cross):
         """The means [B, M, K, c] of `posterior` alone."""
@@ -159,14 +166,15 @@ def response(cross, weights):
 
 def prepare(
     points, values, variance, *, signal_std, length_scale, noise, observation_noise,
-    factorisation_dtype=None,
+    factorisation_dtype=None, floor_dtype=None,
 ):  # fmt: skip
     """Checks observations and prior parameters and brings them into the form of `Conditioning`.
 
     What is not observed is replaced here, so that it can influence neither results nor gradients:
     values become 0, and so do coordinates of padding points that are not finite.
     Arguments and errors are those of `tfpn.math.convolve`. In ``factorisation_dtype``, by default
-    that of values, the covariance matrix of shared noise is computed and factorised.
+    that of values, the covariance matrix of shared noise is computed and factorised; the least
+    noise variance is that of ``floor_dtype``, by default that of values too.
     """
     if noise not in NOISE:
         raise ValueError(f"noise must be one of {NOISE}, found {noise!r}.")
@@ -220,6 +228,7 @@ def prepare(
         signal_std=signal_std,
         length_scale=length_scale,
         shared=noise == "shared",
+        floor_dtype=floor_dtype or values.dtype,
     )
     return gp.factorised(factorisation_dtype or values.dtype) if gp.shared else gp
 

@@ -19,7 +19,7 @@ import dataclasses
 import tensorflow as tf
 
 from tfpn.math.channels import mix_channels
-from tfpn.math.checks import require_rank
+from tfpn.math.checks import floating, require_rank
 from tfpn.math.conditioning import prepare
 from tfpn.math.coupled import read_generator
 from tfpn.math.missing import penalty
@@ -57,6 +57,7 @@ def steerable_convolve(
     bias=None,
     marginal_likelihood_trains="all",
     with_variance=True,
+    double_precision=True,
 ):
     """Flow of K equivariant PDEs of a GP posterior, channels mixed: mean and block variance.
 
@@ -88,6 +89,9 @@ def steerable_convolve(
         bias: added to the scalars of the mean, [copies of frequency 0], or None.
         marginal_likelihood_trains: as in `tfpn.math.convolve`.
         with_variance: False leaves the variance out, and what it costs.
+        double_precision: whether float32 is computed in float64 inside, with float32's tables and
+            least noise variance. Where observations are not smooth, weights of both signs nearly
+            cancel in the mean. Without effect in float64.
 
     Returns:
         mean [B, M, c_out], variance [B, M, c_out] (or None), the same in all channels of a block,
@@ -115,28 +119,38 @@ def steerable_convolve(
     >>> mean.shape, variance.shape, nll.shape
     (TensorShape([1, 20, 2]), TensorShape([1, 20, 2]), TensorShape([1, 1]))
     """
+    values = floating(values, "values")
+    dtype = values.dtype
+    inside_dtype = tf.float64 if double_precision else dtype
+
+    def inside(tensor):
+        return tf.cast(tf.convert_to_tensor(tensor, dtype), inside_dtype)
+
+    points, values, variance, query, signal_std, length_scale, observation_noise = map(
+        inside, (points, values, variance, query, signal_std, length_scale, observation_noise)
+    )
     variance = _block_variance(variance, values, fields_in)
     gp = prepare(
         points, values, variance, signal_std=signal_std, length_scale=length_scale, noise=noise,
         observation_noise=observation_noise,
         # Lowers float32's equivariance error, by half where conditioning is hard.
         factorisation_dtype=tf.float64,
+        floor_dtype=dtype,
     )  # fmt: skip
-    query = tf.convert_to_tensor(query, gp.values.dtype)
     require_rank(query, "query", ("B", "M", "d"))
     if gp.points.shape[-1] != 2 or query.shape[-1] != 2:
         raise ValueError(
             f"points has shape {gp.points.shape} and query {query.shape}: steerable fields live in "
             "the plane, so the last axis must be 2."
         )
-    flows = _flows(gp, frequencies, zeroth_order, first_order, second_order)
+    flows = _flows(gp, frequencies, zeroth_order, first_order, second_order, dtype)
     outs, insides = (tuple(m for m, _ in fields) for fields in (fields_out, fields_in))
     if not set(outs) | set(insides) <= set(frequencies):
         raise ValueError(
             f"frequencies must hold all those of fields_in {fields_in} and fields_out "
             f"{fields_out}, found {frequencies}."
         )
-    weights = _check_weights(weights, fields_in, fields_out, flows.count, gp.values.dtype)
+    weights = _check_weights(weights, fields_in, fields_out, flows.count, inside)
     all_groups = groups(outs, insides)
     cross = cross_kernels(query, gp.points, flows, all_groups)
     parts = _Parts(gp, fields_in, marginal_likelihood_trains)
@@ -145,8 +159,8 @@ def steerable_convolve(
     mixed_variance = {out: [] for out in outs}
     for group, kernel in zip(all_groups, cross, strict=True):
         mean, explained = parts.condition(group.inside, kernel, with_variance)
-        for out, response in fields_of(mean, group, flows.count, copies).items():
-            responses[out].append(response)
+        for out, found in fields_of(mean, group, flows.count, copies).items():
+            responses[out].append(found)
         if not with_variance:
             continue
         for out in group.outs:
@@ -154,11 +168,14 @@ def steerable_convolve(
             prior, features = covariance_features(explained, flows, group, out)
             mixed_variance[out].append(parts.mix_variance(prior, features, mixing) / width(out))
     flat = {out: _concatenated(tf.add_n(found), out) for out, found in responses.items()}
+    bias = None if bias is None else inside(bias)
     mean = join_fields(mix_fields(flat, _flat_weights(weights), bias), fields_out)
+    nll = tf.cast(parts.negative_log_marginal_likelihood(), dtype)
+    variance = None
     if with_variance:
         blocks = {out: tf.nn.relu(tf.add_n(found)) for out, found in mixed_variance.items()}
-        variance = spread_blocks(blocks, fields_out)
-    return mean, variance if with_variance else None, parts.negative_log_marginal_likelihood()
+        variance = tf.cast(spread_blocks(blocks, fields_out), dtype)
+    return tf.cast(mean, dtype), variance, nll
 
 
 def _block_variance(variance, values, fields_in):
@@ -186,7 +203,7 @@ def _block_variance(variance, values, fields_in):
         return tf.identity(found)
 
 
-def _flows(gp, frequencies, zeroth_order, first_order, second_order):
+def _flows(gp, frequencies, zeroth_order, first_order, second_order, dtype):
     first_order = tf.convert_to_tensor(first_order)
     generator = read_generator(
         first_order, second_order, zeroth_order, dim=2, leading=first_order.shape[:1]
@@ -197,14 +214,15 @@ def _flows(gp, frequencies, zeroth_order, first_order, second_order):
             f"first_order has shape {first_order.shape}, but fields of the frequencies "
             f"{tuple(frequencies)} have {size} channels."
         )
-    return Flows(*generator, tuple(frequencies), gp.signal_std, gp.length_scale, gp.values.dtype)
+    prior = (tf.cast(t, dtype) for t in (gp.signal_std, gp.length_scale))
+    return Flows(*generator, tuple(frequencies), *prior, dtype)
 
 
-def _check_weights(weights, fields_in, fields_out, count, dtype):
+def _check_weights(weights, fields_in, fields_out, count, inside):
     copies = max(n for _, n in fields_in)
     found = {}
     for out, number in fields_out:
-        tensor = tf.convert_to_tensor(weights[out], dtype)
+        tensor = inside(weights[out])
         expected = [count, copies, number] if out == 0 else [2, count, copies, number]
         if not tensor.shape.is_compatible_with(expected):
             raise ValueError(

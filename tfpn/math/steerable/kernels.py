@@ -18,14 +18,15 @@ def cross_kernels(query, points, flows, all_groups):
     """Prior covariances of the flows' entries at query points with the fields at points.
 
     Args:
-        query: x_m [B, M, 2].
+        query: x_m [B, M, 2], in a dtype as fine as the flows' or finer. The flows' decides how far
+            the series are resolved and in which dtype their gradients are computed.
         points: x_n [B, N, 2].
         flows: `Flows` of K generators.
         all_groups: from `groups`.
 
     Returns:
         For each group the real and imaginary parts of its entries D(x_m - x_n), [B, M, 2 K E, N] in
-        the order part, flow, entry.
+        the order part, flow, entry, and in the points' dtype.
     """
     orders = {entry.order for group in all_groups for entry in group.entries}
     distance, harmonics = polar(query, points, max(map(abs, orders)))
@@ -64,6 +65,10 @@ def _profiles(distance, flows, same):
         coefficients = tf.cast(tf.concat(coefficients, axis=0), distance.dtype)
         return tf.matmul(coefficients, waves(distance, same[0].parity, resolution, index))
 
+    def coarse(index, distance, *spectra):
+        found = series(index, tf.cast(distance, flows.dtype), *spectra)
+        return tf.cast(found, distance.dtype)
+
     def chosen(function):
         levels = range(len(resolution.terms))
         return tf.switch_case(level, [functools.partial(function, index) for index in levels])
@@ -74,13 +79,13 @@ def _profiles(distance, flows, same):
             def by_distance(index):
                 with tf.GradientTape() as tape:
                     tape.watch(distance)
-                    found = series(index, distance, *spectra)
+                    found = coarse(index, distance, *spectra)
                 return tape.gradient(found, distance, upstream)
 
             def by_spectra(index):
                 with tf.GradientTape() as tape:
                     tape.watch(spectra)
-                    found = series(index, distance, *spectra)
+                    found = coarse(index, distance, *spectra)
                 return tape.gradient(found, spectra, upstream)
 
             # Apart, as the points' gradients are often not asked for.
