@@ -33,7 +33,7 @@ def files(tmp_path):
 
 @pytest.fixture
 def eager():
-    """No tracing, which takes longer than an epoch of a few records."""
+    """No tracing, which takes longer than an epoch of a few records and is tested elsewhere."""
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)
@@ -44,7 +44,7 @@ def run(files, *options):
     return EXAMPLE["main"](["--series", series, "--outcomes", outcomes, *options])
 
 
-def test_files_to_predictions(files, tmp_path):
+def test_files_to_predictions(files, tmp_path, eager):
     figures = run(files, "--epochs", "1", "--output", str(tmp_path / "out"))
     assert figures["examples"] == 6
     with open(tmp_path / "out" / "predictions.csv", newline="") as file:
