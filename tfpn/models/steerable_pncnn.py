@@ -52,11 +52,12 @@ class SteerablePNCNN(PNNetwork):
     `tfpn.check_equivariance`, which measures all this for a model at hand.
 
     What is left of the error is rounding: relative to the largest output some 1e-14 in float64, and
-    2e-6 to 1e-5 in float32, most of it from kernels between close points that nearly cancel. It
-    grows where training makes length scales long or noise small; ``dtype="float64"`` is for those
-    who need more digits. Keras casts the arrays that `fit` and `evaluate` take to its own float
-    type: give them a `tf.data.Dataset` of float64, or call ``keras.config.set_floatx("float64")``
-    before. `predict`, `predict_distribution` and `tfpn.check_equivariance` keep all digits.
+    up to 3e-6 in float32, whose first convolution computes in float64 inside: there kernels between
+    close points may nearly cancel. It grows where training makes length scales long or noise small;
+    ``dtype="float64"`` is for those who need more digits. Keras casts the arrays that `fit` and
+    `evaluate` take to its own float type: give them a `tf.data.Dataset` of float64, or call
+    ``keras.config.set_floatx("float64")`` before. `predict`, `predict_distribution` and
+    `tfpn.check_equivariance` keep all digits.
 
     `feature_maps` gives each block's fields with their variances at any points. There is no
     `feature_process` as `PNCNN` has it, joint over points: the covariance of a field at two points
