@@ -12,7 +12,8 @@ generators.
     python benchmarks/step_time.py --points 75 150 300 600
     python benchmarks/step_time.py --model PNCNN SteerablePNCNN --profile
 
-Each configuration runs in a process of its own, whose peak memory is reported. Prints a table,
+Each configuration runs in a process of its own, whose peak memory up to the end of ``fit`` is
+reported in MiB (2^20 bytes; 1.2 GB are 1144 MiB). Prints a table,
 with --profile where the operations of a step take their time, and one line of JSON.
 """
 
@@ -196,6 +197,7 @@ def measure(options, queue):
 
     before = gemm_rate()
     model.fit(x, y, batch_size=options["batch"], shuffle=False, verbose=0, callbacks=[Clock()])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # of training alone
     after = gemm_rate()
     predict = tf.function(lambda inputs: model(inputs, training=False))
     one = {key: tf.constant(value[: options["batch"]]) for key, value in x.items()}
@@ -217,8 +219,8 @@ def measure(options, queue):
         "processor_seconds": round(statistics.median(Clock.processor[3:]), 4),
         "inference_seconds": round(statistics.median(inference), 4),
         "gemm_gflop_per_second": [round(before / 1e9, 1), round(after / 1e9, 1)],
-        "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-        "imports_memory_mb": round(imported),
+        "peak_memory_mib": round(peak),
+        "imports_memory_mib": round(imported),
     }
     if options["model"] == "PNCNN":
         flops, rate = product_flops(**shape), (before + after) / 2
@@ -271,7 +273,7 @@ def line(row, rows):
         f"{row['model']:14s} {row['points']:6d} {row['step_seconds']:7.3f} "
         f"{row['processor_seconds']:12.3f} {multiple:>13s} "
         f"{row['inference_seconds']:12.3f} {products:>33s} "
-        f"{row['peak_memory_mb']:8d} ({row['imports_memory_mb']})"
+        f"{row['peak_memory_mib']:8d} ({row['imports_memory_mib']})"
     )
 
 
@@ -322,7 +324,7 @@ def main(arguments=None):
     models, rows = options.pop("model"), []
     print(
         "model          points  step s  (processor s)     x PNCNN  inference s  "
-        "products s, ratio: alone, at rate  peak MB (of which imports)"
+        "products s, ratio: alone, at rate  peak MiB (of which imports)"
     )
     for points in options.pop("points"):
         for model in models:

@@ -47,11 +47,11 @@ def _affine(flat, kernel, bias, rectify):
         def gradient(upstream):
             if rectify:
                 upstream = tf.raw_ops.ReluGrad(gradients=upstream, features=mixed)
-            return (
-                tf.matmul(upstream, kernel, transpose_b=True),
-                tf.matmul(flat, upstream, transpose_a=True),
-                channel_sum(upstream),
-            )
+            d_kernel = tf.matmul(flat, upstream, transpose_a=True)
+            # `flat` and its gradient may be the largest tensors of a step: one after the other.
+            with tf.control_dependencies([d_kernel]):
+                d_flat = tf.matmul(upstream, kernel, transpose_b=True)
+            return d_flat, d_kernel, channel_sum(upstream)
 
         return mixed, gradient
 

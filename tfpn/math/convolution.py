@@ -5,7 +5,14 @@ import tensorflow as tf
 from tfpn.math.channels import mix_channels
 from tfpn.math.checks import require_rank
 from tfpn.math.conditioning import prepare
-from tfpn.math.kernels import operator_kernels, operator_prior_covariance
+from tfpn.math.kernels import (
+    kernels_of_coefficients,
+    operator_coefficients,
+    operator_kernels,
+    operator_prior_covariance,
+)
+from tfpn.math.posterior import condition
+from tfpn.math.recompute import recomputed
 from tfpn.math.stochastic import ESTIMATORS, PROBES, estimate_condition
 
 
@@ -107,10 +114,34 @@ def convolve(
         response, new_variance, nll = estimate_condition(
             gp, operators, weights, trains, num_probes=num_probes, probes=probes, seed=seed
         )
+    elif gp.shared:
+        mean, explained = _mixed_posterior(gp, operators, weights, bias)
+        new_variance = _mixed_variance(operators.prior(), explained, weights, gp.shared)
+        return mean, new_variance, gp.negative_log_marginal_likelihood(trains)
     else:
         response, explained, nll = operators.condition(trains)
         new_variance = _mixed_variance(operators.prior(), explained, weights, gp.shared)
     return _mix(response, weights, bias), new_variance, nll
+
+
+def _mixed_posterior(gp, operators, weights, bias):
+    """The mean of `convolve` and what is explained of the flows' prior, for shared noise.
+
+    The kernels between all points and the response of every flow and channel, by far the largest
+    tensors of a layer, are computed again for the gradient.
+    """
+
+    def posterior(query, points, coefficients, log_amplitude, *tensors):
+        *given, weights, bias = tensors
+        cross = kernels_of_coefficients(query, points, coefficients, log_amplitude)
+        response, explained = condition(cross, *given)
+        return _mix(response, weights, bias), explained
+
+    bias = tf.zeros(weights.shape[-1:], weights.dtype) if bias is None else bias
+    coefficients = operator_coefficients(**operators.flow)
+    return recomputed(
+        posterior, operators.query, gp.points, *coefficients, *gp.given(), weights, bias
+    )
 
 
 def convolve_mean(

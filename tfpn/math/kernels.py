@@ -11,6 +11,7 @@ import tensorflow as tf
 from tfpn.math.channels import channel_sum
 from tfpn.math.checks import floating, require_static_dim
 from tfpn.math.fusion import fused, is_active
+from tfpn.math.recompute import available_after
 
 
 def rbf_kernel(x1, x2, *, signal_std, length_scale):
@@ -223,10 +224,12 @@ def _gaussian_of_affine(coefficients, log_amplitude, features):
     operators = coefficients.shape[-3]
     size = features.shape[2]
     pairs = [(p, q) for p in range(size) for q in range(p, size)]
-    # The products f_p f_q, p <= q; the last one is 1.
-    products = tf.concat(
-        [features[:, :, p:] * features[:, :, p : p + 1] for p in range(size)], axis=2
-    )
+
+    def products(features):
+        """The products f_p f_q, p <= q; the last one is 1."""
+        return tf.concat(
+            [features[:, :, p:] * features[:, :, p : p + 1] for p in range(size)], axis=2
+        )
 
     def white():
         return [coefficients[..., axis, :] @ features for axis in range(size - 1)]
@@ -236,7 +239,7 @@ def _gaussian_of_affine(coefficients, log_amplitude, features):
         form = -0.5 * tf.matmul(coefficients, coefficients, transpose_a=True)
         form = tf.stack([form[..., p, q] * (1.0 + (p != q)) for p, q in pairs], axis=-1)
         form += log_amplitude[..., None] * tf.one_hot(len(pairs) - 1, len(pairs), dtype=form.dtype)
-        return tf.exp(tf.matmul(form, products))
+        return tf.exp(tf.matmul(form, products(features)))
 
     def sum_of_squares():
         """Accurate for any drift, with more passes over memory."""
@@ -254,7 +257,8 @@ def _gaussian_of_affine(coefficients, log_amplitude, features):
     def gradient(upstream):
         weighted = upstream * kernel
         # All parameter gradients are contractions of sum_mn weighted f f^T, symmetric in f.
-        moments = tf.matmul(weighted, products, transpose_b=True)  # [B, M, K, pairs]
+        (late,) = available_after([upstream], [features])  # their products are large, too
+        moments = tf.matmul(weighted, products(late), transpose_b=True)  # [B, M, K, pairs]
         if each:
             moments = tf.reduce_sum(moments, axis=1)
         else:

@@ -140,10 +140,12 @@ def condition(cross, covariance, variance, values, whitener):
     def gradient(d_mean, d_explained):
         d_mean = tf.reshape(d_mean, tf.shape(flat_mean))
         d_white = tf.matmul(d_mean, white_values, transpose_b=True)
-        symmetric = d_explained + tf.linalg.matrix_transpose(d_explained)
+        d_white_values = tf.matmul(white_flat, d_mean, transpose_a=True)
+        # d_mean, the largest tensor of a network's step, is given up before others are made.
+        with tf.control_dependencies([d_white, d_white_values]):
+            symmetric = d_explained + tf.linalg.matrix_transpose(d_explained)
         d_white += tf.reshape(tf.matmul(symmetric, white), flat_shape)
         d_cross = tf.reshape(tf.matmul(d_white, whitener), shape)
-        d_white_values = tf.matmul(white_flat, d_mean, transpose_a=True)
         d_values = tf.matmul(whitener, d_white_values, transpose_a=True)
         # d(K + S) = -A^-1 G A^-1 with G the gradient for A^-1, both sides through the whitener.
         inner = tf.matmul(white_flat, d_white, transpose_a=True)

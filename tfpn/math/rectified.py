@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from tfpn.math.checks import floating
 from tfpn.math.fusion import fused, fusion, is_active
+from tfpn.math.recompute import available_after
 
 _M2_COEFFICIENTS = {  # numerator, denominator; the constant term first
     tf.float32: (
@@ -100,30 +101,42 @@ def rectified_moments(mean, variance):
 
 @tf.custom_gradient
 def _rectified_moments(mean, variance):
-    *moments, by_mean, by_variance = _moments_and_derivatives(mean, variance)
     active = is_active()  # the gradient is asked for outside of the context
 
     def gradient(d_mean, d_variance):
+        # The derivatives are twice as many maps as what they are made of.
+        again = available_after((d_mean, d_variance), (mean, variance))
         with fusion(active):
-            return _chain_rule(d_mean, d_variance, *by_mean, *by_variance)
+            return _chain_rule(*again, d_mean, d_variance)
 
-    return tuple(moments), gradient
+    return _moments(mean, variance), gradient
 
 
 @fused
-def _chain_rule(d_mean, d_variance, mean_by_mean, variance_by_mean, mean_by_v, variance_by_v):
+def _moments(mean, variance):
+    rectified_mean, rectified_variance, *_ = _parts(mean, variance)
+    return rectified_mean, rectified_variance
+
+
+@fused
+def _chain_rule(mean, variance, d_mean, d_variance):
+    """The gradient with respect to the mean and to the variance."""
+    rectified_mean, _, inverse_sigma, first, density, signed, probability, complement = _parts(
+        mean, variance
+    )
+    # d E / d mu = Phi, d E / d v = phi / (2 sigma), d Var / d mu = 2 E Phi(-mu/sigma),
+    # d Var / d v = Phi - E phi / sigma.
+    # variance * inverse_sigma^2 is 1, and 0 at variance 0.
+    mean_by_variance = 0.5 * density * inverse_sigma * (variance * inverse_sigma * inverse_sigma)
+    variance_by_variance = probability - (signed + first) * density
     return (
-        d_mean * mean_by_mean + d_variance * variance_by_mean,
-        d_mean * mean_by_v + d_variance * variance_by_v,
+        d_mean * probability + d_variance * (2.0 * rectified_mean * complement),
+        d_mean * mean_by_variance + d_variance * variance_by_variance,
     )
 
 
-@fused
-def _moments_and_derivatives(mean, variance):
-    """The two moments, then their derivatives with respect to the mean and to the variance.
-
-    The derivatives are kept for the gradient instead of all that they are made of.
-    """
+def _parts(mean, variance):
+    """The two moments and what their derivatives are made of."""
     # The floor keeps 0/0 out; where it acts, sigma is 0 and so is every term with phi.
     tiny = mean.dtype.as_numpy_dtype(2.0) ** (-126 if mean.dtype == tf.float32 else -1022)
     inverse_sigma = tf.math.rsqrt(tf.maximum(variance, tiny))
@@ -136,21 +149,12 @@ def _moments_and_derivatives(mean, variance):
     central = 1.0 - 2.0 * tail
     upper = step * central
     probability = tail + upper  # Phi(mean / sigma)
+    complement = tail + (central - upper)  # not 1 - probability, which cancels
     rectified_mean = tf.nn.relu(mean) + sigma * first
     rectified_variance = variance * (upper + second - tf.square(first))
-
-    # d E / d mu = Phi, d E / d v = phi / (2 sigma), d Var / d mu = 2 E Phi(-mu/sigma),
-    # d Var / d v = Phi - E phi / sigma.
-    complement = tail + (central - upper)  # not 1 - probability, which cancels
-    # sigma * inverse_sigma is 1, and 0 at variance 0.
-    mean_by_variance = 0.5 * density * inverse_sigma * (sigma * inverse_sigma)
-    variance_by_mean = 2.0 * rectified_mean * complement
-    variance_by_variance = probability - (step * t + first) * density
     return (
-        rectified_mean,
-        rectified_variance,
-        (probability, variance_by_mean),
-        (mean_by_variance, variance_by_variance),
+        *(rectified_mean, rectified_variance),
+        *(inverse_sigma, first, density, step * t, probability, complement),
     )
 
 
