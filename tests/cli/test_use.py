@@ -12,11 +12,17 @@ import pytest
 from cli_support import command
 
 
-def test_evaluate_agrees_with_training(trained):
+@pytest.fixture(scope="module")
+def evaluated(trained):
+    """The figures that the command prints of the run."""
     outcome = command("evaluate", trained.folder)
     assert outcome.status == 0, outcome.err
     (line,) = outcome.out.splitlines()
-    figures = json.loads(line)
+    return json.loads(line)
+
+
+def test_evaluate_agrees_with_training(trained, evaluated):
+    figures = evaluated
     assert figures["split"] == "test" and figures["recipe"] == "digits"
     for key in ("accuracy", "error", "nll", "brier", "ece"):
         assert figures[key] == pytest.approx(trained.result[f"test_{key}"], rel=1e-5)
@@ -332,9 +338,9 @@ def test_version_and_missing_command():
         assert command(name, "--help").status == 0
 
 
-def test_evaluate_several_runs(trained, tmp_path):
+def test_evaluate_several_runs(trained, evaluated, tmp_path):
     """The same run twice: its figures, and no spread."""
-    one = json.loads(command("evaluate", trained.folder).out)
+    one = evaluated
     path = tmp_path / "result.json"
     outcome = command("evaluate", trained.folder, trained.folder, "--output", path)
     assert outcome.status == 0 and path.read_text() == outcome.out, outcome.err
