@@ -43,7 +43,7 @@ class TestFit:
         """With learning rate 0, in training mode: what the loss is computed from."""
         _, x, y, _ = trained
         model = small(2, num_blocks=1)
-        model.compile(keras.optimizers.SGD(0.0), LOSS, jit_compile=False)
+        model.compile(keras.optimizers.SGD(0.0), LOSS, run_eagerly=True)
         fit = {"epochs": 1, "verbose": 0, "batch_size": 40, "shuffle": False}
 
         def loss(*data, **options):
@@ -72,10 +72,10 @@ class TestFit:
     def test_compiled_by_xla_or_not(self):
         x, y = make_batch(), np.arange(5) % 3
         runs = []
-        for jit_compile in (False, True):
+        for how in ({"run_eagerly": True}, {"jit_compile": True}):
             keras.utils.set_random_seed(0)
-            model = small(marginal_likelihood_weight=0.1)
-            model.compile(keras.optimizers.SGD(0.05), LOSS, jit_compile=jit_compile)
+            model = small(num_blocks=1, marginal_likelihood_weight=0.1)
+            model.compile(keras.optimizers.SGD(0.05), LOSS, **how)
             losses = [float(model.train_on_batch(x, y)[0]) for _ in range(4)]
             runs.append((losses, model.get_weights()))
         (plain, weights), (compiled, compiled_weights) = runs
@@ -95,7 +95,7 @@ class TestFit:
         )
         for eager in (False, True):
             keras.utils.set_random_seed(0)
-            model = small(channels=64, num_blocks=2)
+            model = small(channels=64, num_blocks=1)
             model.compile(keras.optimizers.SGD(0.05), LOSS, jit_compile=False, run_eagerly=eager)
             losses = [float(model.train_on_batch(x, y)[0]) for _ in range(2)]
             runs.append((losses, model.get_weights()))
@@ -114,7 +114,7 @@ class TestFit:
         for _ in range(2):
             keras.utils.set_random_seed(3)
             model = small(num_blocks=1)
-            model.compile("adam", LOSS, jit_compile=False)
+            model.compile("adam", LOSS, run_eagerly=True)
             model.fit(x, y, batch_size=2, epochs=2, verbose=0)
             weights.append(model.get_weights())
         for first, second in zip(*weights, strict=True):
@@ -125,7 +125,7 @@ class TestFit:
         exact = dtype == "float64"
         x = make_batch(np.float64 if exact else np.float32)
         model = small(num_blocks=1, dtype=dtype)
-        model.compile("adam", LOSS, jit_compile=False)
+        model.compile("adam", LOSS, run_eagerly=True)
         loss = [model.train_on_batch(x, np.arange(5) % 3) for _ in range(2)]
         assert np.isfinite(loss).all()
         assert model.predict(x, verbose=0).dtype == ("float64" if exact else "float32")
@@ -141,7 +141,7 @@ class TestFit:
         model.compile(keras.optimizers.Adam(1e-2), "mse", jit_compile=False)
         loss = model.fit(x, target, epochs=15, batch_size=20, verbose=0).history["loss"]
         assert loss[-1] < 0.5 * loss[0]
-        assert model.predict(x, verbose=0).shape == (40, 2)
+        assert model(x).shape == (40, 2)
 
 
 class TestOutput:
@@ -323,10 +323,10 @@ class TestMethods:
                 # Known everywhere at query points, also where the input has padding.
                 assert np.isfinite(np.asarray(found["variance"])).all()
 
+    @pytest.mark.usefixtures("eagerly")
     def test_distribution_of_the_outputs(self):
         x = make_batch()
         model = small(pooling=(0.0, 1.0), num_blocks=1)
-        model.compile(jit_compile=False)
         perturb(model)
         distribution = model.predict_distribution(x)
         assert tuple(distribution.batch_shape) == (5,) and tuple(distribution.event_shape) == (3,)
