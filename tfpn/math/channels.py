@@ -6,6 +6,8 @@ makes a bias's gradient, which is the same sum.
 
 import tensorflow as tf
 
+from tfpn.math.shapes import reshape, sizes
+
 
 def channel_sum(tensor):
     """Sum over all axes but the last, [..., c] -> [c]."""
@@ -30,10 +32,7 @@ def mix_channels(tensor, kernel, bias=None, rectify=False):
         mixed = tf.matmul(flat, kernel)
     else:
         mixed = _affine(flat, kernel, bias, rectify)
-    sizes = [*tensor.shape[:-1], kernel.shape[1]]
-    if sizes.count(None) <= 1:
-        return tf.reshape(mixed, [-1 if size is None else size for size in sizes])
-    return tf.reshape(mixed, tf.concat([tf.shape(tensor)[:-1], kernel.shape[1:]], axis=0))
+    return reshape(mixed, [*sizes(tensor)[:-1], kernel.shape[1]])
 
 
 def _affine(flat, kernel, bias, rectify):

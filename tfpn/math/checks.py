@@ -46,6 +46,7 @@ def same_sizes(message, *tensors):
     """
     if all(size is not None for tensor in tensors for size in tensor.shape[:2]):
         return []
-    first, *others = (tf.shape(tensor)[:2] for tensor in tensors)
-    same = tf.reduce_all(tf.equal(first, tf.stack(others)))
-    return [tf.debugging.Assert(same, [message, first, *others])]
+    # Few operations: a network has dozens of these checks.
+    sizes = tf.stack(tf.shape_n(tensors))[:, :2]
+    same = tf.reduce_all(tf.equal(tf.reduce_min(sizes, axis=0), tf.reduce_max(sizes, axis=0)))
+    return [tf.debugging.Assert(same, [message, sizes])]

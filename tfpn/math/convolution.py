@@ -13,6 +13,7 @@ from tfpn.math.kernels import (
 )
 from tfpn.math.posterior import condition
 from tfpn.math.recompute import recomputed
+from tfpn.math.shapes import reshape, sizes
 from tfpn.math.stochastic import ESTIMATORS, PROBES, estimate_condition
 
 
@@ -263,9 +264,9 @@ def _operators(gp, query, weights, drift, diffusion):
 def _mix(response, weights, bias):
     """``sum_{k,b} W_k[b, a] response[..., k, b]`` as one matrix product."""
     operators, channels, out = weights.shape
-    shape = tf.concat([tf.shape(response)[:2], [operators * channels]], axis=0)
+    shape = [*sizes(response)[:2], operators * channels]
     return mix_channels(
-        tf.reshape(response, shape), tf.reshape(weights, [operators * channels, out]), bias
+        reshape(response, shape), tf.reshape(weights, [operators * channels, out]), bias
     )
 
 
@@ -283,7 +284,6 @@ def _mixed_variance(prior, explained, weights, shared):
         gram = tf.einsum("obi,obj->obij", *2 * [tf.transpose(by_output, [0, 2, 1])])
         explained = tf.einsum("bcmij->bmcij", explained)
     gram = -tf.transpose(tf.reshape(gram, [out, -1]))
-    shape = tf.shape(explained)
     flat = tf.reshape(explained, [-1, gram.shape[0]])
     mixed = mix_channels(flat, gram, prior[0], rectify=True)
-    return tf.reshape(mixed, tf.concat([shape[:2], [out]], axis=0))
+    return reshape(mixed, [*sizes(explained)[:2], out])

@@ -206,7 +206,8 @@ def operator_coefficients(signal_std, length_scale, drift, diffusion):
 
 def kernels_of_coefficients(query, points, coefficients, log_amplitude):
     """`operator_kernels` by `operator_coefficients`, of all examples or [B, ...] of each."""
-    difference = query[:, :, :, None] - tf.linalg.matrix_transpose(points)[:, None]
+    rows = tf.expand_dims(tf.linalg.matrix_transpose(points), 1)
+    difference = tf.expand_dims(query, 3) - rows
     features = tf.concat([difference, tf.ones_like(difference[:, :, :1])], axis=2)
     return _gaussian_of_affine(coefficients, log_amplitude, features)
 

@@ -13,6 +13,8 @@ import math
 
 import tensorflow as tf
 
+from tfpn.math.shapes import reshape, sizes
+
 # Least noise variance relative to the signal variance, for up to so many points. D K D carries a
 # rounding error of about N eps / floor where points are close, which has to stay well below the
 # least eigenvalue 1 of B: so the floor grows with the number of points beyond.
@@ -72,10 +74,11 @@ def whiten(covariance, variance):
     """
     observed = _observed(variance)
     root = tf.where(observed, tf.math.rsqrt(variance), 0.0)
-    size = tf.shape(covariance)[-1]
-    scaled = covariance * root[..., :, None] * root[..., None, :]
-    factor = tf.linalg.cholesky(scaled + tf.eye(size, dtype=covariance.dtype))
-    identity = tf.eye(size, batch_shape=tf.shape(covariance)[:-2], dtype=covariance.dtype)
+    scale = tf.expand_dims(root, -2)
+    scaled = covariance * tf.expand_dims(root, -1) * scale
+    identity = tf.eye(covariance.shape[-1] or tf.shape(covariance)[-1], dtype=covariance.dtype)
+    factor = tf.linalg.cholesky(scaled + identity)
+    identity = tf.zeros_like(covariance) + identity
     inverse = tf.linalg.triangular_solve(factor, identity)
     log_det = 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)), axis=-1)
     log_det += tf.reduce_sum(tf.where(observed, tf.math.log(variance), 0.0), axis=-1)
@@ -90,7 +93,7 @@ def whiten(covariance, variance):
     message = "second derivatives of Gaussian process posteriors are not implemented"
     return tuple(
         tf.raw_ops.PreventGradient(input=result, message=message)
-        for result in (inverse * root[..., None, :], log_det)
+        for result in (inverse * scale, log_det)
     )
 
 
@@ -127,25 +130,25 @@ def condition(cross, covariance, variance, values, whitener):
     >>> mean.numpy().item(), explained.numpy().item()  # 3 * 2 / 4, 3 * 3 / 4
     (1.5, 2.25)
     """
-    shape = tf.shape(cross)
-    flat_shape = tf.concat([shape[:-3], [shape[-3] * shape[-2], shape[-1]]], axis=0)
-    flat = tf.reshape(cross, flat_shape)
+    shape = sizes(cross)
+    flat_shape = [*shape[:-3], shape[-3:-1], shape[-1]]
+    flat = reshape(cross, flat_shape)
     white_flat = tf.matmul(flat, whitener, transpose_b=True)
     white_values = tf.matmul(whitener, values)
     flat_mean = tf.matmul(white_flat, white_values)
-    white = tf.reshape(white_flat, shape)
-    mean = tf.reshape(flat_mean, tf.concat([shape[:-1], tf.shape(values)[-1:]], axis=0))
+    white = reshape(white_flat, shape)
+    mean = reshape(flat_mean, [*shape[:-1], sizes(values)[-1]])
     explained = tf.matmul(white, white, transpose_b=True)
 
     def gradient(d_mean, d_explained):
-        d_mean = tf.reshape(d_mean, tf.shape(flat_mean))
+        d_mean = reshape(d_mean, [*flat_shape[:-1], sizes(values)[-1]])
         d_white = tf.matmul(d_mean, white_values, transpose_b=True)
         d_white_values = tf.matmul(white_flat, d_mean, transpose_a=True)
         # d_mean, the largest tensor of a network's step, is given up before others are made.
         with tf.control_dependencies([d_white, d_white_values]):
             symmetric = d_explained + tf.linalg.matrix_transpose(d_explained)
-        d_white += tf.reshape(tf.matmul(symmetric, white), flat_shape)
-        d_cross = tf.reshape(tf.matmul(d_white, whitener), shape)
+        d_white += reshape(tf.matmul(symmetric, white), flat_shape)
+        d_cross = reshape(tf.matmul(d_white, whitener), shape)
         d_values = tf.matmul(whitener, d_white_values, transpose_a=True)
         # d(K + S) = -A^-1 G A^-1 with G the gradient for A^-1, both sides through the whitener.
         inner = tf.matmul(white_flat, d_white, transpose_a=True)

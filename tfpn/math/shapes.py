@@ -1,0 +1,38 @@
+"""Shapes of which some sizes are known only when run, in few operations of a graph."""
+
+import tensorflow as tf
+
+
+def sizes(tensor):
+    """The size of each axis: a number, None if it is the only one not known, else a scalar tensor.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> sizes(tf.zeros([2, 3]))
+    [2, 3]
+    """
+    known = tensor.shape.as_list()
+    if known.count(None) == 0 or (known.count(None) == 1 and 0 not in known):
+        return known
+    found = tf.unstack(tf.shape(tensor), len(known))
+    return [found[axis] if size is None else size for axis, size in enumerate(known)]
+
+
+def reshape(tensor, shape):
+    """``tf.reshape`` to a list of what `sizes` gives, or of products of it as lists.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> x = tf.zeros([2, 3, 4])
+    >>> rows, columns, channels = sizes(x)
+    >>> reshape(x, [[rows, columns], channels]).shape
+    TensorShape([6, 4])
+    """
+    shape = [_product(*size) if isinstance(size, list) else size for size in shape]
+    return tf.reshape(tensor, [-1 if size is None else size for size in shape])
+
+
+def _product(first, second):
+    return None if first is None or second is None else first * second
