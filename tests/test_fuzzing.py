@@ -277,7 +277,7 @@ both_types = st.sampled_from(["float32", "float64"])
 odd_prior = st.sampled_from([0.0, -1.0, np.nan, np.inf])
 
 
-@fuzz(80, data=st.data(), dtype=both_types, s=scales, length=scales, dim=st.integers(1, 3))
+@fuzz(50, data=st.data(), dtype=both_types, s=scales, length=scales, dim=st.integers(1, 3))
 def test_kernels(data, dtype, s, length, dim):
     numbers = floats(-1e3, 1e3, dtype) | st.sampled_from([0.0, 1.0, TINY[dtype]])
     x1, x2 = (data.draw(arrays((n, dim), numbers, dtype)) for n in (2, 3))
@@ -358,7 +358,7 @@ def test_raw_moments(given, order):
 
 
 @fuzz(
-    30,
+    20,
     m=st.tuples(floats(-30, 30), floats(-30, 30)),
     v=st.tuples(floats(0, 1e6), floats(0, 1e6) | st.just(0.0)),
     rho=floats(-1, 1) | st.sampled_from([-1.0, 0.0, 1.0]),
@@ -377,7 +377,7 @@ def test_rectified_covariance(m, v, rho, dtype):
 
 
 @fuzz(
-    40,
+    30,
     x=st.tuples(floats(odd=True), floats(odd=True)) | st.tuples(floats(-5, 5), floats(-5, 5)),
     rho=floats(-1, 1) | st.sampled_from([-1.0, 0.0, 1.0, np.nan]),
     dtype=both_types,
@@ -421,7 +421,7 @@ def flows(draw, dim, channels):
 
 
 @fuzz(
-    60,
+    30,
     x=observations(),
     s=st.sampled_from([0.5, 1.0, 30.0]),
     length=scales,
@@ -456,7 +456,7 @@ def test_convolve(x, s, length, noise, data):
 
 
 @fuzz(
-    100,
+    60,
     x=observations(dim=2, channels=2),
     key=st.sampled_from(["points", "values", "variance", "signal_std", "length_scale", "weights",
                          "drift", "diffusion", "noise", "observation_noise", "query"]),
@@ -486,7 +486,7 @@ def test_convolve_of_wrong_arguments(x, key, wrong, place):
 
 
 @fuzz(
-    50,
+    30,
     x=observations(dim=2),
     domain=st.sampled_from([{}, {"box": (0.0, 1.0)}, {"box": ([-1.0, 0.0], [0.5, 2.0])},
                             {"disc": ((0.2, 0.3), 0.7)}]),
@@ -515,7 +515,7 @@ def test_integrate(x, domain, s, length, noise):
 
 
 @fuzz(
-    60,
+    40,
     points=arrays((2, 2), floats(-1e3, 1e3, "float64"), "float64"),
     low=st.floats() | st.floats(-2, 2) | st.lists(st.floats(-3, 3), max_size=3),
     high=st.floats() | st.floats(-2, 2) | st.lists(st.floats(-3, 3), max_size=3),
@@ -541,7 +541,7 @@ def test_domains(points, low, high, disc, dim):
 
 
 @fuzz(
-    60,
+    40,
     loc=floats(-1e3, 1e3),
     scale=floats(0, 1e3) | st.just(0.0),
     value=floats(odd=True) | floats(-5, 5),
@@ -565,7 +565,7 @@ def test_rectified_normal(loc, scale, value, probability):
     assert float(law.mean()) >= max(loc, 0.0) * (1 - 1e-12) and float(law.variance()) >= 0.0
 
 
-@fuzz(30, data=st.data(), n=st.integers(1, 4), dtype=both_types)
+@fuzz(20, data=st.data(), n=st.integers(1, 4), dtype=both_types)
 def test_multivariate_normal(data, n, dtype):
     numbers = floats(-100, 100, "float64") | st.just(0.0)
     matrix = data.draw(arrays((n, n), numbers, "float64"))
@@ -598,7 +598,7 @@ LAYERS = {
 }
 
 
-@fuzz(60, name=st.sampled_from(sorted(LAYERS)), x=observations("float32", dim=2, channels=2))
+@fuzz(40, name=st.sampled_from(sorted(LAYERS)), x=observations("float32", dim=2, channels=2))
 def test_layers(name, x):
     output = LAYERS[name](x)
     assert np.isfinite(output["values"]).all()
@@ -616,7 +616,7 @@ def test_layers(name, x):
 
 
 @fuzz(
-    100,
+    60,
     name=st.sampled_from(sorted(LAYERS)),
     x=observations("float32", dim=2, channels=2),
     key=st.sampled_from(["points", "values", "variance", "other"]),
@@ -644,7 +644,7 @@ def model():
 
 
 @fuzz(
-    40,
+    25,
     points=arrays((2, 3, 2), floats(-2, 2) | floats(odd=True)) | arrays((2, 3, 2), floats(-2, 2)),
     values=arrays((2, 3, 1), floats(-9, 9) | floats(odd=True)) | arrays((2, 3, 1), floats(-9, 9)),
     variance=arrays((2, 3, 1), floats(0, 1) | floats(odd=True)) | arrays((2, 3, 1), floats(0, 1)),

@@ -13,11 +13,11 @@ Some of it other tests show already, in the folder tests/:
 - unknown numbers of examples and points in an exported model: models/test_pncnn_saving.py,
   test_export_takes_any_batch_and_number_of_points; models/test_steerable_keras.py
 - two threads at a steerable model: models/test_steerable_keras.py, test_two_threads_predict_at_once
+- custom objects that are known to the process that saved them alone: exporting/test_saving.py,
+  test_import_tfpn_is_enough_to_load
 """
 
 import ast
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -145,6 +145,10 @@ class TestNotANumber:
             np.testing.assert_array_equal(found, expected)
         for found, expected in zip(model.metrics_variables, metrics, strict=True):
             np.testing.assert_array_equal(found, expected)
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        with pytest.raises(ValueError, match="^example 4: its loss cannot be computed.*7"):
+            tfpn.debug.check_gradients(model, x, np.array([0, 0, 0, 0, 7]))
+        model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=True)
         model.train_on_batch(x, wrong)
         assert any(np.isnan(weight).any() for weight in model.get_weights())
 
@@ -311,19 +315,6 @@ class TestKeras:
             thread.join()
         for output, x in zip(found, inputs, strict=True):
             np.testing.assert_allclose(output, model(x), **CLOSE)
-
-    def test_loads_in_another_process(self, trained, saved, tmp_path):
-        """Custom objects were known to the process that saved them, and to no other."""
-        x, _ = data()
-        np.savez(tmp_path / "x.npz", **x)
-        code = (
-            "import sys, keras, numpy as np, tfpn.models\n"
-            "model = keras.saving.load_model(sys.argv[1], safe_mode=True)\n"
-            "np.save(sys.argv[3], model(dict(np.load(sys.argv[2]))))\n"
-        )
-        arguments = [saved, tmp_path / "x.npz", tmp_path / "y.npy"]
-        subprocess.run([sys.executable, "-c", code, *arguments], check=True, timeout=120)
-        np.testing.assert_allclose(np.load(tmp_path / "y.npy"), trained[0](x), rtol=1e-6, atol=1e-7)
 
 
 class TestSizes:

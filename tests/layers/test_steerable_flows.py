@@ -143,7 +143,9 @@ def test_a_model_of_copies(emitted, tmp_path):
     factors = [flow.factors.numpy() for flow in flows]
     assert np.any(factors[0] != factors[1])
     model.compile(
-        keras.optimizers.Adam(1e-2), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        keras.optimizers.Adam(1e-2),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        run_eagerly=True,
     )
     model.fit(x, np.array([0, 1, 2, 0]), epochs=1, verbose=0)
     assert all(np.any(flow.factors != old) for flow, old in zip(flows, factors, strict=True))

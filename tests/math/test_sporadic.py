@@ -135,9 +135,9 @@ def test_blocks_equal_one_block_in_float32(mode, monkeypatch):
     ]
     call = {
         "eager": step,
-        "unknown shapes": tf.function(step, input_signature=signature),
-        "known shapes": tf.function(step),
-        "compiled": tf.function(step, jit_compile=True),
+        "unknown shapes": tf.function(step, input_signature=signature, autograph=False),
+        "known shapes": tf.function(step, autograph=False),
+        "compiled": tf.function(step, jit_compile=True, autograph=False),
     }[mode]
     found = call(*map(tf.constant, given.values()))
     # Rounding 6e-8 times the condition number 200, and some sums.

@@ -218,7 +218,9 @@ def test_sporadic_scalars():
 
 
 def test_compiles_with_gradients():
-    given, arguments = problem(TYPES["alike"])
+    """With scalars and vectors alone: compiling takes long, and higher frequencies are like 1."""
+    types = ((0, 2), (1, 2)), ((0, 3), (1, 3))
+    given, arguments = problem(types, frequencies=(0, 1))
 
     def total(b):
         with tf.GradientTape() as tape:
@@ -228,7 +230,8 @@ def test_compiles_with_gradients():
         return mean, variance, nll, tape.gradient(out, b)
 
     b = tf.constant(arguments["first_order"])
-    for found, expected in zip(tf.function(total, jit_compile=True)(b), total(b), strict=True):
+    compiled = tf.function(total, jit_compile=True, autograph=False)
+    for found, expected in zip(compiled(b), total(b), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 

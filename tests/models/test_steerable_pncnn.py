@@ -6,6 +6,7 @@ import json
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tfpn
 from equivariance import O2, SO2
@@ -43,6 +44,14 @@ def small(num_classes=3, **changes):
     return SteerablePNCNN(num_classes, **arguments)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def eagerly():
+    """No tracing: graphs are trained and compared in test_steerable_keras.py and elsewhere."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
 def numbers(distribution):
     return np.stack([distribution.mean(), distribution.stddev()])
 
@@ -55,7 +64,7 @@ def classifier(tmp_path_factory):
     model = small(num_blocks=2, pooling=DISC)
     model.adapt(x)
     before = tfpn.check_equivariance(model, x, SO2, n=3)
-    model.compile(keras.optimizers.Adam(1e-2), LOSS, metrics=["accuracy"], jit_compile=False)
+    model.compile(keras.optimizers.Adam(1e-2), LOSS, metrics=["accuracy"])
     history = model.fit(x, y, epochs=4, batch_size=2, verbose=0).history
     path = tmp_path_factory.mktemp("models") / "classifier.keras"
     model.save(path)
@@ -73,8 +82,8 @@ def regressor(tmp_path_factory):
     weights = np.ones(y.shape[:2])
     weights[0, 2] = 0.0
     missing = np.where(weights[..., None] > 0.0, y, 1e6)
-    model.compile(keras.optimizers.Adam(1e-2), "mse", jit_compile=False)
-    fit = {"epochs": 12, "batch_size": 2, "verbose": 0}
+    model.compile(keras.optimizers.Adam(3e-2), "mse")
+    fit = {"epochs": 6, "batch_size": 2, "verbose": 0}
     history = model.fit(x, missing, sample_weight=weights, **fit).history
     gaps = y.copy()
     gaps[0, 2], gaps[1, :, 0], gaps[2, 1, 1] = np.nan, np.nan, np.nan

@@ -334,6 +334,7 @@ def test_windows_and_clock_need_a_stay():
         PNTimeSeriesClassifier(context="everywhere")
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_regression_calibrates():
     model = small(None, num_outputs=1)
     x = inputs(model, examples=20)
