@@ -8,6 +8,8 @@ import pytest
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # What XLA compiles here runs a few times, so that optimising it takes longer than it saves.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# NumPy's matrices are small here, and threads that wait for each other take four times the time.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Tracing makes millions of objects that stay: looking for garbage takes a tenth of the time.
 gc.set_threshold(100_000, 50, 50)
 

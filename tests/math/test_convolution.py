@@ -1,3 +1,5 @@
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -114,7 +116,7 @@ def test_gradients_of_everything(d, noise):
     rng = np.random.default_rng(1)
     projections = [rng.normal(size=result.shape) for result in results]
 
-    @tf.function
+    @tf.function(autograph=False)
     def scalar(**arguments):
         results = convolve(**arguments, noise=noise)
         return sum(tf.reduce_sum(p * r) for p, r in zip(projections, results, strict=True))
@@ -410,7 +412,7 @@ def test_modes_agree(noise):
         }
         signature = [tf.TensorSpec(shapes[key], tf.float64) for key in ARGUMENTS]
 
-        @tf.function(input_signature=signature, **options)
+        @tf.function(input_signature=signature, autograph=False, **options)
         def inner(*arguments):
             return function(noise, "all", **dict(zip(ARGUMENTS, arguments, strict=True)))
 
@@ -438,7 +440,7 @@ def test_gradients_inside_a_compiled_function():
         return tape.gradient(total, given)
 
     expected = step(given)
-    found = tf.function(step, jit_compile=True)(given)
+    found = tf.function(step, jit_compile=True, autograph=False)(given)
     for key in ARGUMENTS:
         # Condition number 100 in float32.
         assert_all_close([found[key]], [expected[key]], rtol=1e-3, atol=1e-4)
@@ -547,7 +549,7 @@ def test_wrong_options_and_dtypes():
 def test_second_derivatives_raise():
     given = tensors(example())
     for key in ("points", "variance", "length_scale", "observation_noise"):
-        for wrap in (lambda f: f, tf.function):
+        for wrap in (lambda f: f, functools.partial(tf.function, autograph=False)):
 
             def first(x, key=key):
                 with tf.GradientTape() as tape:
