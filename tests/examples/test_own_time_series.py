@@ -7,7 +7,6 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "own_time_series.py"))
 
@@ -31,20 +30,12 @@ def files(tmp_path):
     return paths
 
 
-@pytest.fixture
-def eager():
-    """No tracing, which takes longer than an epoch of a few records and is tested elsewhere."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
-
-
 def run(files, *options):
     series, outcomes = map(str, files)
     return EXAMPLE["main"](["--series", series, "--outcomes", outcomes, *options])
 
 
-def test_files_to_predictions(files, tmp_path, eager):
+def test_files_to_predictions(files, tmp_path, eagerly):
     figures = run(files, "--epochs", "1", "--output", str(tmp_path / "out"))
     assert figures["examples"] == 6
     with open(tmp_path / "out" / "predictions.csv", newline="") as file:
@@ -61,7 +52,7 @@ def test_files_to_predictions(files, tmp_path, eager):
     )
 
 
-def test_numbers_are_predicted_in_their_own_unit(files, tmp_path, eager, capsys):
+def test_numbers_are_predicted_in_their_own_unit(files, tmp_path, eagerly, capsys):
     numbers = {f"p{n:03d}": 5000 + 10 * n for n in range(24)}
     with open(files[1], "w", newline="") as file:
         csv.writer(file).writerows([("id", "outcome"), *numbers.items()])
