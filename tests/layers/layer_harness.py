@@ -470,6 +470,7 @@ OTHER_ARGUMENTS = {
         "seed": 7,
         "marginal_likelihood_weight": 0.01,
         "marginal_likelihood_trains": "all",
+        "double_precision": False,
     },
     layers.GatedReLU: {"fields": [[0, 2]], "gates": "own"},
     layers.SteerableMix: {"fields": [[0, 2]], "in_fields": [[0, 2]], "use_bias": False},
