@@ -639,20 +639,29 @@ def test_layers_with_wrong_input(name, x, key, wrong, place):
 
 
 @functools.cache
-def model():
-    return tfpn.models.PNCNN(2, channels=2, num_blocks=1, num_basis=3, spacing=0.5)
+def model(name):
+    small = {"num_classes": 2, "num_blocks": 1, "spacing": 0.5}
+    if name == "SteerablePNCNN":
+        return tfpn.models.SteerablePNCNN(copies=1, frequencies=(0, 1), num_basis=1, **small)
+    small |= {"channels": 2, "num_basis": 2}
+    if name == "PNCNN":
+        return tfpn.models.PNCNN(**small)
+    return tfpn.models.PNTimeSeriesClassifier(in_channels=1, query=3, **small)
 
 
 @fuzz(
-    25,
+    45,
+    name=st.sampled_from(["PNCNN", "PNTimeSeriesClassifier", "SteerablePNCNN"]),
     points=arrays((2, 3, 2), floats(-2, 2) | floats(odd=True)) | arrays((2, 3, 2), floats(-2, 2)),
     values=arrays((2, 3, 1), floats(-9, 9) | floats(odd=True)) | arrays((2, 3, 1), floats(-9, 9)),
     variance=arrays((2, 3, 1), floats(0, 1) | floats(odd=True)) | arrays((2, 3, 1), floats(0, 1)),
 )
-def test_predict(points, values, variance):
+def test_predict(name, points, values, variance):
+    if name == "PNTimeSeriesClassifier":
+        points = points[..., :1]
     x = {"points": points, "values": values, "variance": variance}
     refusals = (*REFUSED, tf.errors.InvalidArgumentError)
-    found = answer(model().predict, x, verbose=0, refusals=refusals)
+    found = answer(model(name).predict, x, verbose=0, refusals=refusals)
     if found is None:
         with np.errstate(all="ignore"):
             ordinary = all(np.abs(np.nan_to_num(a, nan=np.inf)).max() < 1e6 for a in x.values())
