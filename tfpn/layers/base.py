@@ -194,7 +194,9 @@ class GPLayer(keras.layers.Layer):
         """Raises tf.errors.InvalidArgumentError if a sum over a tensor is not finite."""
         total = tf.add_n([tf.reduce_sum(channel_sum(tf.stop_gradient(t))) for t in tensors])
         tf.debugging.check_numerics(
-            total, f"{type(self).__name__} {self.name!r} computed a result that is not finite"
+            total,
+            f"{type(self).__name__} {self.name!r} computed a result that is not finite: look for "
+            "NaN, infinity or huge numbers in its input's values, where observed, and its weights",
         )
 
     def _spec(self, points, *value_shape, rank=None, joint=False):
