@@ -8,6 +8,13 @@ NAMES = ("values", "variance", "gamma", "beta")
 EPSILON = 1e-3
 
 
+def observed(values, variance, weight, gamma, beta):
+    """The arguments of `normalize`: NaN and +inf where nothing is observed."""
+    values = np.where(weight == 1, values, np.nan).astype(values.dtype)
+    variance = np.where(weight == 1, variance, np.inf).astype(variance.dtype)
+    return dict(zip(NAMES, map(tf.constant, (values, variance, gamma, beta)), strict=True))
+
+
 def example(dtype=np.float64, offset=1.5):
     rng = np.random.default_rng(0)
     shape = (3, 5, 4)
@@ -26,7 +33,7 @@ def example(dtype=np.float64, offset=1.5):
 def plain(values, variance, weight, gamma, beta):
     """Channel by channel on what is observed alone."""
     results = [np.zeros_like(values), np.zeros_like(values), gamma / np.sqrt(EPSILON)]
-    results += [np.zeros(4), np.zeros(4)]
+    results += [np.zeros(4), np.zeros(4), weight.sum((0, 1))]
     for c in range(values.shape[-1]):
         seen = weight[..., c] == 1
         if seen.any():
@@ -52,7 +59,7 @@ def obvious(values, variance, weight, gamma, beta):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_against_plain(dtype):
     given = example(dtype)
-    found = normalize(**{k: tf.constant(v) for k, v in given.items()}, epsilon=EPSILON)
+    found = normalize(**observed(**given), epsilon=EPSILON)
     # Some tens of roundings, of numbers a few times the results.
     unit = np.finfo(dtype).eps
     for one, other in zip(found, plain(**example()), strict=True):
@@ -64,7 +71,7 @@ def test_large_mean_does_not_cancel():
     """The spread is taken around the mean, not as a difference of moments."""
     given = example(np.float32, offset=3000.0)
     exact = plain(**{k: v.astype(np.float64) for k, v in given.items()})
-    found = normalize(**{k: tf.constant(v) for k, v in given.items()}, epsilon=EPSILON)
+    found = normalize(**observed(**given), epsilon=EPSILON)
     # The mean is rounded to eps 3000, 4e-4, of a spread of 2; a difference of moments, of size
     # 1e7 with rounding 1, would be off by 0.2.
     for one, other in zip(found, exact, strict=True):
@@ -76,7 +83,7 @@ def test_unit_variance_and_no_mean():
     given["gamma"], given["beta"] = np.ones(4), np.zeros(4)
     values, variance = (
         result.numpy()
-        for result in normalize(**{k: tf.constant(v) for k, v in given.items()}, epsilon=1e-9)[:2]
+        for result in normalize(**observed(**given), epsilon=1e-9)[:2]
     )
     count = given["weight"].sum((0, 1))[:3]
     mean = values.sum((0, 1))[:3] / count
@@ -87,37 +94,39 @@ def test_unit_variance_and_no_mean():
 
 @pytest.mark.parametrize("jit", [None, False, True], ids=["eager", "traced", "compiled"])
 def test_gradients(jit):
-    given = {k: tf.constant(v) for k, v in example().items()}
+    arrays = example()
+    weight = arrays["weight"]
     rng = np.random.default_rng(1)
     projections = [rng.normal(size=(3, 5, 4)) for _ in range(2)]
 
-    def gradients(function):
+    def gradients(function, given):
         with tf.GradientTape() as tape:
             tape.watch(given)
             values, variance = function(**given)[:2]
-            seen = given["weight"]
             # Quadratic in the results, and arbitrary where nothing is observed.
-            total = tf.reduce_sum(seen * projections[0] * tf.square(values))
-            total += tf.reduce_sum(seen * projections[1] * tf.square(variance))
+            total = tf.reduce_sum(weight * projections[0] * tf.square(values))
+            total += tf.reduce_sum(weight * projections[1] * tf.square(variance))
         return tape.gradient(total, [given[name] for name in NAMES])
 
     def fast(**arguments):
         return normalize(**arguments, epsilon=EPSILON)
 
     fast = fast if jit is None else tf.function(fast, jit_compile=jit)
-    weight = given["weight"].numpy()
-    for name, one, other in zip(NAMES, gradients(fast), gradients(obvious), strict=True):
+    found = gradients(fast, observed(**arrays))
+    expected = gradients(obvious, {k: tf.constant(v) for k, v in arrays.items()})
+    for name, one, other in zip(NAMES, found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12, err_msg=name)
         if name in ("values", "variance"):
             assert not np.any(one.numpy()[weight == 0])
 
 
 def test_upstream_gradients_where_nothing_is_observed_are_not_read():
-    given = {k: tf.constant(v) for k, v in example().items()}
+    arrays = example()
+    given = observed(**arrays)
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(given)
-        values, variance, _, mean, spread = normalize(**given, epsilon=EPSILON)
-        junk = 1e6 * (1 - given["weight"])
+        values, variance, _, mean, spread, _ = normalize(**given, epsilon=EPSILON)
+        junk = 1e6 * (1 - arrays["weight"])
         total = tf.reduce_sum(junk * (values + variance))
         statistics = tf.reduce_sum(mean + spread)
     for name in NAMES:
@@ -128,12 +137,12 @@ def test_upstream_gradients_where_nothing_is_observed_are_not_read():
 
 def test_one_entry_and_no_variance():
     """A spread of zero: epsilon alone is left, and everything stays finite."""
-    arguments = [tf.constant([[[x]]], tf.float32) for x in (2.0, 0.0, 1.0)]
+    arguments = [tf.constant([[[x]]], tf.float32) for x in (2.0, 0.0)]
     gamma, beta = tf.constant([3.0]), tf.constant([0.5])
     with tf.GradientTape() as tape:
-        watched = [*arguments[:2], gamma, beta]
+        watched = [*arguments, gamma, beta]
         tape.watch(watched)
-        values, variance, _, mean, spread = normalize(*arguments, gamma, beta, EPSILON)
+        values, variance, _, mean, spread, _ = normalize(*watched, EPSILON)
         total = tf.reduce_sum(values + variance)
     assert float(values[0, 0, 0]) == 0.5 and float(variance[0, 0, 0]) == 0.0
     assert float(mean[0]) == 2.0 and float(spread[0]) == 0.0

@@ -4,10 +4,8 @@ import keras
 import tensorflow as tf
 
 from tfpn.layers.base import GPLayer, check_number, check_positive
-from tfpn.math.channels import channel_sum
-from tfpn.math.missing import observed_entries
+from tfpn.math.missing import observed_entries, penalty
 from tfpn.math.normalization import normalize
-from tfpn.math.replicas import replica_sum
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -60,18 +58,16 @@ class GPNormalization(GPLayer):
     def call(self, observations, training=False):
         points, values, variance = self._unpack(observations)
         factors, covariance = self._coherent(observations)
-        with self._fusion(training, values.shape[-1], points):
-            values, variance, missing, infinite = observed_entries(values, variance)
         gamma, beta = self._cast(self.gamma), self._cast(self.beta)
         if training and self.trainable:
-            weight = 1.0 - missing
-            (count,) = replica_sum(channel_sum(weight))
+            infinite = penalty(variance)
             with self._fusion(training, values.shape[-1], points):
-                values, variance, scale, mean, spread = normalize(
-                    values, variance, weight, gamma, beta, self.epsilon
+                values, variance, scale, *statistics = normalize(
+                    values, variance, gamma, beta, self.epsilon
                 )
-            self._update_averages(mean, spread, count)
+            self._update_averages(*statistics)
         else:
+            values, variance, missing, infinite = observed_entries(values, variance)
             scale = gamma * tf.math.rsqrt(self._cast(self.moving_variance) + self.epsilon)
             shift = beta - self._cast(self.moving_mean) * scale
             values = values * scale + shift * (1.0 - missing)

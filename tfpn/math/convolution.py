@@ -116,8 +116,7 @@ def convolve(
             gp, operators, weights, trains, num_probes=num_probes, probes=probes, seed=seed
         )
     elif gp.shared:
-        mean, explained = _mixed_posterior(gp, operators, weights, bias)
-        new_variance = _mixed_variance(operators.prior(), explained, weights, gp.shared)
+        mean, new_variance = _mixed_posterior(gp, operators, weights, bias)
         return mean, new_variance, gp.negative_log_marginal_likelihood(trains)
     else:
         response, explained, nll = operators.condition(trains)
@@ -126,23 +125,22 @@ def convolve(
 
 
 def _mixed_posterior(gp, operators, weights, bias):
-    """The mean of `convolve` and what is explained of the flows' prior, for shared noise.
+    """Mean and variance of `convolve` for shared noise.
 
     The kernels between all points and the response of every flow and channel, by far the largest
     tensors of a layer, are computed again for the gradient.
     """
 
     def posterior(query, points, coefficients, log_amplitude, *tensors):
-        *given, weights, bias = tensors
+        *given, prior, weights, bias = tensors
         cross = kernels_of_coefficients(query, points, coefficients, log_amplitude)
         response, explained = condition(cross, *given)
-        return _mix(response, weights, bias), explained
+        variance = _mixed_variance(prior, explained, weights, shared=True)
+        return _mix(response, weights, bias), variance
 
     bias = tf.zeros(weights.shape[-1:], weights.dtype) if bias is None else bias
-    coefficients = operator_coefficients(**operators.flow)
-    return recomputed(
-        posterior, operators.query, gp.points, *coefficients, *gp.given(), weights, bias
-    )
+    given = *operator_coefficients(**operators.flow), *gp.given(), operators.prior()
+    return recomputed(posterior, operators.query, gp.points, *given, weights, bias)
 
 
 def convolve_mean(
