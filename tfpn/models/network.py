@@ -1,4 +1,4 @@
-"""What the models share: their inputs, the pooling and the head, and the start from data."""
+"""What the models share: their inputs, the checks of them, and the start from data."""
 
 import warnings
 
@@ -7,15 +7,14 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.contract import KEYS, check_observations, check_query
-from tfpn.layers import IntegralPooling
-from tfpn.layers.base import GPPosteriorLayer, check_count
-from tfpn.layers.integral_pooling import read_box, read_disc
-from tfpn.math.replicas import replica_sum
+from tfpn.layers.base import GPPosteriorLayer
+from tfpn.models.head import domain_unit
 from tfpn.models.predictive import Predictive, not_calibrated
+from tfpn.models.trainable import Trainable
 from tfpn.spacing import point_spacing
 
 
-class PNNetwork(Predictive, keras.Model):
+class PNNetwork(Trainable, Predictive, keras.Model):
     """Base of the models: a functional Keras model from observations.
 
     A subclass's constructor builds the layers with names of its own: "conv_1" and so on for the
@@ -35,8 +34,7 @@ class PNNetwork(Predictive, keras.Model):
     def __init__(self, inputs, outputs, *, config, moments, calibrated, trainable):
         super().__init__(inputs=inputs, outputs=outputs, name=config["name"])
         self.trainable = trainable
-        self._distributed = tf.distribute.has_strategy()
-        self._task_loss = keras.metrics.Mean(name="task_loss", dtype="float32")
+        self._prepare_training()
         self._moments_output = moments
         self._calibrated = calibrated
         self._calibration = None
@@ -75,85 +73,6 @@ class PNNetwork(Predictive, keras.Model):
         if self.test_function is None:
             self._create_variables(x, y)
         return super().evaluate(x, y, *args, **kwargs)
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Keras's; what `compile`'s loss gives of it is shown as "task_loss" besides.
-
-        With `tf.distribute` it is on every replica the loss of the whole batch, divided by the
-        number of replicas as Keras does.
-        """
-        total = super().compute_loss(x, y, y_pred, sample_weight, training)
-        # Keras divides all losses by the number of replicas, and metrics not.
-        replicas = tf.distribute.get_strategy().num_replicas_in_sync
-        task, others = replicas * total, 0.0
-        if self.losses:
-            others = tf.add_n([tf.cast(loss, task.dtype) for loss in self.losses])
-            task -= others
-        count = tf.shape(tf.nest.flatten(y_pred)[0])[0]
-        if replicas > 1:
-            size = tf.cast(count, task.dtype)
-            # The last batch may leave a replica without examples, whose mean is NaN.
-            part, size = replica_sum(tf.where(count > 0, task, 0.0) * size, size)
-            task = part / tf.maximum(size, 1.0)
-            total = (task + others) / replicas
-        self._task_loss.update_state(task, sample_weight=count)
-        return total
-
-    def train_step(self, data):
-        """Keras's."""
-        return self._for_workers(super().train_step(data))
-
-    def test_step(self, data):
-        """Keras's."""
-        return self._for_workers(super().test_step(data))
-
-    def _for_workers(self, logs):
-        """With several workers Keras takes the mean over an axis that its logs do not have."""
-        strategy = self.distribute_strategy
-        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-            return {key: tf.reshape(value, [1]) for key, value in logs.items()}
-        return logs
-
-    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        """Keras's, with a replica's part of the first batch.
-
-        Keras takes the mean over the replicas, which fails where their parts differ in size, and
-        with several workers.
-        """
-        if iterator is not None and self._distributed:
-            _, _, batches = next(iter(iterator))
-            data_batch = tf.nest.map_structure(
-                lambda parts: self.distribute_strategy.experimental_local_results(parts)[0],
-                next(batches),
-            )
-            iterator = None
-        super()._maybe_symbolic_build(iterator, data_batch)
-
-    def _create_variables(self, x, y):
-        """Creates the optimizer's and the metrics' variables, which saves half of the tracing.
-
-        Keras leaves them to the first step, and TensorFlow traces a step that creates variables
-        twice, and keeps both graphs.
-        """
-        # Keras builds what was made under a strategy before the first step.
-        if not self.compiled or self._distributed or tf.distribute.has_strategy():
-            return
-        if self.optimizer is not None and not self.optimizer.built:
-            self.optimizer.build(self.trainable_variables)
-        if isinstance(x, (tf.data.Dataset, keras.utils.PyDataset)):
-            batch = x.element_spec if isinstance(x, tf.data.Dataset) else x[0]
-            y = batch[1] if isinstance(batch, tuple) and len(batch) > 1 else None
-        if not (hasattr(y, "shape") and hasattr(y, "dtype") and len(self.outputs) == 1):
-            return
-        sizes = [1, *(size or 1 for size in y.shape[1:])]
-        output = self.outputs[0]
-        same = len(sizes) == len(output.shape)
-        shape = [size or (sizes[k] if same else 1) for k, size in enumerate(output.shape)]
-        try:
-            self.compute_metrics(None, tf.zeros(sizes, y.dtype), tf.zeros(shape, output.dtype))
-        except Exception:  # What is wrong with the targets, the first step says better.
-            return
-        self.reset_metrics()
 
     def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None):
         """Keras's, for arrays in the model's own dtype.
@@ -311,7 +230,7 @@ class PNNetwork(Predictive, keras.Model):
         if "pooling" in [layer.name for layer in self.layers]:
             filled = np.median(observed.any(-1).sum(-1)) ** (1.0 / inputs["points"].shape[-1])
             self.get_layer("pooling").set_unit(
-                _domain_unit(self._config["pooling"], inputs["points"].shape[-1])
+                domain_unit(self._config["pooling"], inputs["points"].shape[-1])
                 or spacing * max(filled, 1.0)
             )
 
@@ -356,81 +275,12 @@ def _is_concrete(value):
     return isinstance(value, np.ndarray) or hasattr(value, "numpy")
 
 
-def points_dtype(policy):
-    """Dtype of a model's inputs and outputs for a policy: there is no algebra in half precision."""
-    return "float64" if policy.compute_dtype == "float64" else "float32"
-
-
 def network_inputs(dim, channels, dtype, query=False):
     """Symbolic inputs by name: points, values, variance and, if asked for, query points."""
     sizes = {"points": dim, "values": channels, "variance": channels}
     if query:
         sizes["query"] = dim
     return {key: keras.Input((None, size), dtype=dtype, name=key) for key, size in sizes.items()}
-
-
-def read_pooling(pooling):
-    """ "space", a box as two lists or numbers, or a disc as a dict, which saving can write down."""
-    if isinstance(pooling, str) and pooling == "space":
-        return pooling
-    try:
-        if isinstance(pooling, dict):
-            return read_disc(pooling)
-        if not isinstance(pooling, str):
-            return list(read_box(pooling))
-    except ValueError:
-        pass
-    raise ValueError(
-        "pooling must be 'space' or a box (low, high) with low < high, such as (0.0, 1.0), or a "
-        "disc of the plane {'centre': (x, y), 'radius': r} with r > 0, "
-        f"found {pooling!r}."
-    )
-
-
-def _domain_unit(pooling, dim):
-    """The d-th root of the volume of a box or disc; None for the whole space."""
-    if pooling == "space":
-        return None
-    if isinstance(pooling, dict):
-        return np.sqrt(np.pi) * pooling["radius"]
-    sides = np.subtract(*pooling[::-1]) * np.ones(dim)
-    return np.prod(sides) ** (1.0 / dim)
-
-
-def pool_and_head(features, pooling, units, *, dtype, **arguments):
-    """Integral pooling of the last block's features, and a linear head on the means.
-
-    Args:
-        features: symbolic observations.
-        pooling: from `read_pooling`.
-        units: number of outputs, or None for no head.
-        dtype: name of the layers' policy.
-        arguments: of `IntegralPooling`.
-
-    Returns:
-        The pooled dict, and the model's output.
-    """
-    pooled = integrate_features(features, pooling, dtype=dtype, name="pooling", **arguments)
-    return pooled, pooled if units is None else linear_head(pooled, units, dtype)
-
-
-def integrate_features(features, pooling, **arguments):
-    """The pooled dict; ``pooling`` from `read_pooling`, the arguments those of the layer."""
-    domain = {}
-    if pooling != "space":
-        domain = {"disc": pooling} if isinstance(pooling, dict) else {"box": pooling}
-    return IntegralPooling(**domain, **arguments)(features)
-
-
-def linear_head(pooled, units, dtype):
-    """A linear map "head" of the pooled means."""
-    head = keras.layers.Dense(
-        # In full precision under a mixed policy: these are the logits.
-        check_count("num_classes or num_outputs", units),
-        dtype=points_dtype(keras.dtype_policies.get(dtype)),
-        name="head",
-    )
-    return head(pooled["values"])
 
 
 def check_shared(variance):

@@ -7,14 +7,8 @@ from tfpn.layers import ChannelMix, GPNormalization, PNConv, ProbReLU
 from tfpn.layers.base import check_choice, check_count, check_positive
 from tfpn.layers.pn_conv import UNCERTAINTY
 from tfpn.math.conditioning import NOISE
-from tfpn.models.network import (
-    PNNetwork,
-    check_outputs,
-    network_inputs,
-    points_dtype,
-    pool_and_head,
-    read_pooling,
-)
+from tfpn.models.head import points_dtype, pool_and_head, read_pooling
+from tfpn.models.network import PNNetwork, check_outputs, network_inputs
 
 _NO_ARGUMENTS = ("self", "__class__", "policy", "trainable")
 

@@ -17,14 +17,8 @@ from tfpn.math.steerable.fields import (
     read_fields,
     read_frequencies,
 )
-from tfpn.models.network import (
-    PNNetwork,
-    check_outputs,
-    network_inputs,
-    points_dtype,
-    pool_and_head,
-    read_pooling,
-)
+from tfpn.models.head import points_dtype, pool_and_head, read_pooling
+from tfpn.models.network import PNNetwork, check_outputs, network_inputs
 
 _NO_ARGUMENTS = ("self", "__class__", "policy", "trainable")
 

@@ -12,16 +12,8 @@ from tfpn.layers.base import check_choice, check_count, check_positive
 from tfpn.layers.pn_conv import UNCERTAINTY
 from tfpn.math.conditioning import NOISE
 from tfpn.math.process import convolve_process
-from tfpn.models.network import (
-    PNNetwork,
-    _first_examples,
-    check_outputs,
-    integrate_features,
-    linear_head,
-    network_inputs,
-    points_dtype,
-    read_pooling,
-)
+from tfpn.models.head import integrate_features, linear_head, points_dtype, read_pooling
+from tfpn.models.network import PNNetwork, _first_examples, check_outputs, network_inputs
 from tfpn.models.pncnn import PNCNN
 from tfpn.models.time_series_inputs import (
     FINITE,
