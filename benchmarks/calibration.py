@@ -17,13 +17,13 @@ already are not computed again), and the Q-Q figure `NAME.png`, into the output 
 """
 
 import argparse
-import csv
 import dataclasses
 import pathlib
 import textwrap
 import time
 
 import numpy as np
+from calibration_priors import Prior, fit_prior, later_convolution
 from calibration_truth import (
     Block,
     exact_features,
@@ -32,6 +32,7 @@ from calibration_truth import (
     sample_functions,
     values_at,
 )
+from tables import append_rows, read_rows
 
 LEVELS = (
     *(0.001, 0.005, 0.01),
@@ -43,8 +44,6 @@ FIELDS = (
     *("standard_error", "residual_mean", "coverage", "rms_error", "predicted_std", "seconds"),
     *(f"q{level:g}" for level in LEVELS),
 )
-# Least noise variance of observations that the layers resolve, in units of the signal's variance.
-FLOORS = {"float32": 3e-5, "float64": 1e-12}
 # In the covariance of joint mode, entries computed at a time.
 _ENTRIES = 2**21
 
@@ -184,62 +183,6 @@ def _block(convolution, mix, x, variant, prior):
     return mix(ProbReLU(dtype=mix.dtype_policy.name)(y))
 
 
-@dataclasses.dataclass(frozen=True)
-class Prior:
-    """What a later layer takes its input for: besides the RBF kernel, mean and nugget."""
-
-    mean: np.ndarray
-    nugget: float
-
-    @classmethod
-    def of(cls, convolution, parts, variant):
-        """As the variant says, from the layer's input; sets the layer's kernel too."""
-        values, variance = (
-            np.concatenate([np.asarray(part[key]) for part in parts])
-            for key in ("values", "variance")
-        )
-        mean = values.mean(axis=(0, 1), dtype=np.float64) * variant.centred
-        nugget = variant.nugget
-        if isinstance(variant.length, str):
-            variance = variance * (variant.length == "fit")
-            points = np.concatenate([np.asarray(part["points"]) for part in parts])
-            fitted = fit_prior(points, values - mean, variance, nugget, convolution)
-            convolution.log_length_scale.assign(fitted[0])
-            convolution.log_signal_std.assign(fitted[1])
-            nugget = np.exp(2 * fitted[2]) if variant.nugget else 0.0
-        else:
-            convolution.log_length_scale.assign_add(np.log(variant.length))
-            nugget *= np.mean(np.square(values))
-        return cls(mean, nugget)
-
-
-def fit_prior(points, values, variance, nugget, convolution, examples=16):
-    """Logs of length scale, signal and nugget's standard deviation of largest likelihood.
-
-    Training's L_GP does the same through gradients: noise shared by the channels.
-    """
-    import scipy.optimize
-    import scipy.spatial
-
-    points, values, variance = points[:examples], values[:examples], variance[:examples]
-    squared = np.stack([scipy.spatial.distance.cdist(p, p, "sqeuclidean") for p in points])
-    noise = variance.mean(axis=-1)
-
-    def loss(logs):
-        kernel = np.exp(2 * logs[1] - squared / (2 * np.exp(2 * logs[0])))
-        added = np.exp(2 * logs[2]) if nugget else 0.0
-        diagonal = np.maximum(noise + added, 1e-9 * np.exp(2 * logs[1]))
-        factor = np.linalg.cholesky(kernel + diagonal[..., None] * np.eye(noise.shape[1]))
-        log_det = np.log(np.diagonal(factor, axis1=-2, axis2=-1)).sum()
-        return 0.5 * np.square(np.linalg.solve(factor, values)).sum() + values.shape[-1] * log_det
-
-    start = [float(convolution.log_length_scale), 0.0, np.log(0.05)]
-    found = scipy.optimize.minimize(
-        loss, start, method="Nelder-Mead", options={"xatol": 0.02, "fatol": 1.0, "maxiter": 150}
-    )
-    return found.x
-
-
 def fitted_priors(options, points):
     """Length scale and nugget of largest likelihood in later layers, by what they are fitted to.
 
@@ -271,64 +214,6 @@ def fitted_priors(options, points):
                     }
                 )
     return rows
-
-
-def later_convolution(convolution, x, variant, prior):
-    """A convolution after the first, with the variant's changes; one of `Network.in_mode`."""
-    import tensorflow as tf
-
-    x = dict(x, values=x["values"] - prior.mean)
-    if variant.mode != "joint":
-        x["variance"] = x["variance"] + prior.nugget  # what the factors leave grows
-        y = convolution(x)
-    else:
-        y = _joint_with_nugget(convolution, x, prior.nugget) if prior.nugget else convolution(x)
-    if variant.drawn:
-        y["factors"] = tf.concat([y["factors"], _drawn(convolution, x, variant.drawn)], axis=-1)
-    mean = tf.constant(
-        prior.mean, y["values"].dtype
-    )  # a constant is what every flow leaves as it is
-    y["values"] += tf.tensordot(mean, tf.reduce_sum(convolution.kernel, 0), 1)
-    return y
-
-
-def _drawn(convolution, x, count):
-    """Leading factors of the layer's own posterior covariance, part of the remainder so far."""
-    import tensorflow as tf
-
-    from tfpn.math.low_rank import (
-        convolve_low_rank,
-        factors_first,
-        factors_last,
-        remainder_variance,
-    )
-
-    # In float64, as rounding in float32 may exceed this covariance's small eigenvalues.
-    parameters = {
-        key: value if isinstance(value, str) or value is None else tf.cast(value, tf.float64)
-        for key, value in convolution._parameters().items()
-        if key != "noise"
-    }
-    remainder = remainder_variance(x["variance"], factors_first(x["factors"]))
-    floor = FLOORS[convolution.algebra_dtype] * tf.square(parameters["signal_std"])
-    remainder = tf.maximum(tf.cast(remainder, tf.float64), floor)
-    points, values = (tf.cast(x[key], tf.float64) for key in ("points", "values"))
-    factors = convolve_low_rank(points, values, remainder, None, points, rank=count, **parameters)[
-        2
-    ]
-    return tf.cast(factors_last(factors), convolution.algebra_dtype)
-
-
-def _joint_with_nugget(convolution, x, nugget):
-    """The joint convolution of values that are a GP plus independent errors of known variance."""
-    from tfpn.math.joint import convolve_joint, marginal_variance
-
-    parameters = {**convolution._parameters(), "observation_noise": nugget}
-    parameters.pop("noise")  # shared
-    given = (x["points"], x["values"], x["variance"], x["covariance"], x["points"])
-    mean, covariance, _ = convolve_joint(*given, **parameters)
-    variance = marginal_variance(covariance)
-    return {"points": x["points"], "values": mean, "variance": variance, "covariance": covariance}
 
 
 def sampled_prediction(rng, network, functions, x, noise, step, count):
@@ -446,24 +331,6 @@ def measure(options, variant, points, samples):
         }
 
 
-def read(path):
-    """Rows of the CSV, none if there is no file."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def append(path, rows, fields):
-    """Adds rows to the CSV."""
-    new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, fields)
-        if new:
-            writer.writeheader()
-        writer.writerows(rows)
-
-
 def table(rows):
     """Markdown: a line for each variant and number of points; residual std and coverage."""
     layers = sorted({row["layer"] for row in rows})
@@ -491,7 +358,7 @@ def print_priors(options):
     """Writes `priors-1d.csv` or `priors-2d.csv` and prints the networks' geometric means."""
     path = options.output / f"priors-{options.dim}d.csv"
     rows = [row for points in options.points for row in fitted_priors(options, points)]
-    append(path, rows, list(rows[0]))
+    append_rows(path, list(rows[0]), rows)
     groups = {}
     for row in rows:
         groups.setdefault((row["points"], row["layer"], row["fitted_to"]), []).append(row)
@@ -593,16 +460,16 @@ def main(arguments=None):
         for variant in (VARIANTS if options.variants else MODES)
         if not options.only or variant.name in options.only
     ]
-    done = {(row["points"], row["variant"]) for row in read(path)}
+    done = {(row["points"], row["variant"]) for row in read_rows(path)}
     for points in options.points:
         missing = [variant for variant in chosen if (str(points), variant.name) not in done]
         if missing:
             samples = [draw_sample(options, points, seed) for seed in range(options.networks)]
         for variant in missing:
             rows = list(measure(options, variant, points, samples))
-            append(path, rows, FIELDS)
+            append_rows(path, FIELDS, rows)
             print(points, variant.name, [r.get("spread") for r in rows], flush=True)
-    rows = sorted(read(path), key=lambda row: int(row["points"]))
+    rows = sorted(read_rows(path), key=lambda row: int(row["points"]))
     print(table(rows))
     known = [row["points"] for row in rows]
     shown = "40" if "40" in known else known[-1]

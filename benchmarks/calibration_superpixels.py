@@ -22,7 +22,8 @@ import pathlib
 import time
 
 import numpy as np
-from calibration import LEVELS, append, draw, read, summary, table
+from calibration import LEVELS, draw, summary, table
+from tables import append_rows, read_rows
 
 FIELDS = (
     *("points", "input", "variant", "layer", "images", "errors", "spread", "standard_error"),
@@ -126,7 +127,7 @@ def measure(options, path):
     for mode, nugget in itertools.product(options.modes, options.nuggets):
         variant = "diagonal" if mode == "diagonal" else f"{mode} {options.rank}"
         variant += f", nugget {nugget:g}" if nugget else ""
-        done = {row["input"] for row in read(path) if row["variant"] == variant}
+        done = {row["input"] for row in read_rows(path) if row["variant"] == variant}
         if set(known) <= done:
             continue
         model = trained if mode == "diagonal" else in_mode(trained, mode, options.rank)
@@ -142,7 +143,7 @@ def measure(options, path):
             named = {"points": count, "input": name, "variant": variant}
             errors = int(np.sum(predicted != labels))
             rows = list(rows_of(options, named, seconds, errors, maps, truth))
-            append(path, rows, FIELDS)
+            append_rows(path, FIELDS, rows)
             print(variant, name, errors, [row.get("spread") for row in rows], flush=True)
 
 
@@ -217,11 +218,11 @@ def main(arguments=None):
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / f"{options.name}.csv"
     measure(options, path)
-    rows = panels(read(path))
+    rows = panels(read_rows(path))
     print(table(rows))
     shown = [row for row in rows if row["input"] in options.drawn]
     draw(shown or rows, path.with_suffix(".png"), limit=15)
-    draw_sizes(read(path), path.with_name(f"{options.name}_std.png"))
+    draw_sizes(read_rows(path), path.with_name(f"{options.name}_std.png"))
 
 
 if __name__ == "__main__":

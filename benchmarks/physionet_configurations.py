@@ -15,7 +15,6 @@ have the seconds of a step, too.
 """
 
 import argparse
-import csv
 import dataclasses
 import json
 from pathlib import Path
@@ -23,6 +22,7 @@ from pathlib import Path
 import keras
 import numpy as np
 from physionet_step import Clock
+from tables import append_rows, read_rows
 
 from tfpn import recipes, training
 from tfpn.training import fitting
@@ -123,10 +123,7 @@ def first(part, count):
 
 def known(path):
     """The configurations and seeds that the CSV file has."""
-    if not path.exists():
-        return set()
-    with open(path, newline="") as file:
-        return {(row["configuration"], int(row["seed"])) for row in csv.DictReader(file)}
+    return {(row["configuration"], int(row["seed"])) for row in read_rows(path)}
 
 
 def main(arguments=None):
@@ -161,12 +158,7 @@ def main(arguments=None):
                 row = run(recipe, options.runs / f"{name.replace(' ', '-')}-{seed}")
             row = {key: round(value, 4) for key, value in row.items()}
             row = {"configuration": name, "seed": seed, **row}
-            new = not output.exists()
-            with open(output, "a", newline="") as file:
-                writer = csv.DictWriter(file, columns)
-                if new:
-                    writer.writeheader()
-                writer.writerow(row)
+            append_rows(output, columns, [row])
             print(json.dumps(row), flush=True)
 
 

@@ -16,9 +16,10 @@ trained again.
 """
 
 import argparse
-import csv
 import pathlib
 import time
+
+from tables import append_rows, read_rows
 
 MODES = ("diagonal", "none", "low_rank", "cnn")
 TITLES = {"cnn": "CNN, interpolated", "cnn_raw": "CNN, as they are"}
@@ -120,14 +121,6 @@ def measure(mode, resolution, options):
             }
 
 
-def read(path):
-    """Rows of the CSV, none if there is no file."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def draw(rows, path):
     """Test error over test resolution: a panel for each mode, a line for each training."""
     import matplotlib
@@ -182,18 +175,13 @@ def main(arguments=None):
         for resolution in options.train_resolutions:
             if any(
                 (row["mode"], row["train_resolution"]) == (mode, str(resolution))
-                for row in read(path)
+                for row in read_rows(path)
             ):
                 continue
             rows = list(measure(mode, resolution, options))
-            new = not path.exists()
-            with path.open("a", newline="") as file:
-                writer = csv.DictWriter(file, FIELDS)
-                if new:
-                    writer.writeheader()
-                writer.writerows(rows)
+            append_rows(path, FIELDS, rows)
             print(mode, resolution, [(row["test_resolution"], row["error"]) for row in rows])
-    draw(read(path), options.output / "resolution.png")
+    draw(read_rows(path), options.output / "resolution.png")
 
 
 if __name__ == "__main__":

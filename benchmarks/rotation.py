@@ -25,12 +25,13 @@ are dropped from `log.csv`.
 
 import argparse
 import collections
-import csv
 import math
 import pathlib
 import platform
 import time
 import tomllib
+
+from tables import append_rows, read_rows
 
 MODELS = ("PNCNN", "SteerablePNCNN")
 TRAININGS = ("upright", "turned")
@@ -226,7 +227,7 @@ def measure(name, training, seed, data, options):
         figures = {key: float(f"{value:.5g}") for key, value in figures.items()}
         figures["epoch"] = int(figures["epoch"])
         row = {"model": name, "training": training, "seed": seed, **figures}
-        append(options.output / "log.csv", LOG_FIELDS, [row])
+        append_rows(options.output / "log.csv", LOG_FIELDS, [row])
 
     clock = train(
         model, *data["train"], training, options, seed, validation_data=data["test"], log=log
@@ -261,24 +262,6 @@ def estimate(data, options):
     print(f"{len(options.models)} models in all: {total / 60:.0f} minutes")
 
 
-def read(path):
-    """Rows of the CSV, none if there is no file."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def append(path, fields, rows):
-    """Adds rows to a CSV, which is begun if it is not there."""
-    new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, fields)
-        if new:
-            writer.writeheader()
-        writer.writerows(rows)
-
-
 def key_of(row):
     """Which network a row of a CSV is of."""
     return row["model"], row["training"], row["seed"]
@@ -286,9 +269,9 @@ def key_of(row):
 
 def drop_unfinished(path, finished):
     """Leaves in the log the epochs of networks that were tested; the others train anew."""
-    rows = [row for row in read(path) if key_of(row) in finished]
+    rows = [row for row in read_rows(path) if key_of(row) in finished]
     path.unlink(missing_ok=True)
-    append(path, LOG_FIELDS, rows)
+    append_rows(path, LOG_FIELDS, rows)
 
 
 def write_recipe(options):
@@ -433,7 +416,7 @@ def main(arguments=None):
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "rotation.csv"
     write_recipe(options)
-    finished = {key_of(row) for row in read(path)}
+    finished = {key_of(row) for row in read_rows(path)}
     drop_unfinished(options.output / "log.csv", finished)
     for seed in options.seeds:
         for name in options.models:
@@ -442,10 +425,10 @@ def main(arguments=None):
                 if key in finished:
                     continue
                 rows = list(measure(name, training, seed, data, options))
-                append(path, FIELDS, rows)
+                append_rows(path, FIELDS, rows)
                 print(*key, [row["error"] for row in rows], flush=True)
-    draw(read(path), options.output / "rotation.png")
-    print(table(read(path)))
+    draw(read_rows(path), options.output / "rotation.png")
+    print(table(read_rows(path)))
 
 
 if __name__ == "__main__":

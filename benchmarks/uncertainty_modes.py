@@ -14,8 +14,9 @@ is known (those that are there already are not trained again), and prints the ta
 
 import argparse
 import collections
-import csv
 import pathlib
+
+from tables import append_rows, read_rows
 
 MODES = ("none", "diagonal", "low_rank")
 # Recipe, what is changed in it, modes, seeds.
@@ -74,14 +75,6 @@ def measure(recipe_name, changes, mode, seed, folder):
     }
 
 
-def read(path):
-    """Rows of the CSV, none if there is no file."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def table(rows):
     """Mean and standard deviation over the seeds, as Markdown."""
     import numpy as np
@@ -127,18 +120,13 @@ def main(arguments=None):
     path = options.output / f"{options.experiment}.csv"
     for mode in options.modes or modes:
         for seed in seeds:
-            if any((row["mode"], row["seed"]) == (mode, str(seed)) for row in read(path)):
+            if any((row["mode"], row["seed"]) == (mode, str(seed)) for row in read_rows(path)):
                 continue
             folder = options.output / f"{options.experiment}-{mode}-{seed}"
             row = measure(recipe, changes, mode, seed, folder)
-            new = not path.exists()
-            with path.open("a", newline="") as file:
-                writer = csv.DictWriter(file, FIELDS)
-                if new:
-                    writer.writeheader()
-                writer.writerow(row)
+            append_rows(path, FIELDS, [row])
             print(row, flush=True)
-    print(table(read(path)))
+    print(table(read_rows(path)))
 
 
 if __name__ == "__main__":

@@ -14,8 +14,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 gc.set_threshold(100_000, 50, 50)
 
 
-@pytest.fixture
-def eagerly():
+def _run_eagerly():
     """Runs `predict` and all compiled functions without tracing, which takes longer than few runs.
 
     For tests of numbers; that graphs compute the same is tested apart.
@@ -25,3 +24,7 @@ def eagerly():
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)
+
+
+eagerly = pytest.fixture(_run_eagerly, name="eagerly")
+all_eagerly = pytest.fixture(_run_eagerly, name="all_eagerly", scope="module")

@@ -6,22 +6,16 @@ import tomllib
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import tfpn
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
 import rotation
+from tables import read_rows
+
+pytestmark = pytest.mark.usefixtures("all_eagerly")  # one step does not pay for tracing
 
 TINY = ("--images", "12", "--test-images", "6", "--epochs", "1", "--blocks", "1", "--copies", "3")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def eagerly():
-    """One step does not pay for tracing."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture
@@ -83,7 +77,7 @@ def test_the_program_writes_a_table_and_a_figure_and_trains_once(
     assert [(row["model"], row["epoch"]) for row in log] == [(one, "1") for one in rotation.MODELS]
     assert all(float(row["learning_rate"]) == 3e-3 for row in log)
     # With one epoch, the error after it is that of the test at the upright angle.
-    upright = [row for row in rotation.read(tmp_path / "rotation.csv") if row["angle"] == "0.0"]
+    upright = [row for row in read_rows(tmp_path / "rotation.csv") if row["angle"] == "0.0"]
     for ended, tested in zip(log, upright, strict=True):
         assert float(ended["test_error"]) == pytest.approx(float(tested["error"]), abs=1e-4)
     recipe = tomllib.loads((tmp_path / "recipe.toml").read_text())

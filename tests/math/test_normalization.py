@@ -82,8 +82,7 @@ def test_unit_variance_and_no_mean():
     given = example()
     given["gamma"], given["beta"] = np.ones(4), np.zeros(4)
     values, variance = (
-        result.numpy()
-        for result in normalize(**observed(**given), epsilon=1e-9)[:2]
+        result.numpy() for result in normalize(**observed(**given), epsilon=1e-9)[:2]
     )
     count = given["weight"].sum((0, 1))[:3]
     mean = values.sum((0, 1))[:3] / count

@@ -6,11 +6,13 @@ import json
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import tfpn
 from equivariance import O2, SO2
 from tfpn.models import SteerablePNCNN
+
+# Graphs are trained and compared in test_steerable_keras.py and elsewhere.
+pytestmark = pytest.mark.usefixtures("all_eagerly")
 
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 DISC = {"centre": [0.5, 0.5], "radius": 0.6}
@@ -42,14 +44,6 @@ def small(num_classes=3, **changes):
     arguments = {"copies": 2, "num_blocks": 1, "num_basis": 1, "frequencies": (0, 1), **changes}
     arguments = {"spacing": 0.2, "seed": 1, **arguments}
     return SteerablePNCNN(num_classes, **arguments)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def eagerly():
-    """No tracing: graphs are trained and compared in test_steerable_keras.py and elsewhere."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
 
 
 def numbers(distribution):

@@ -8,7 +8,6 @@ import types
 import keras_tuner
 import numpy as np
 import pytest
-import tensorflow as tf
 from tuning_support import VALUES, small
 
 import tfpn
@@ -19,12 +18,9 @@ SET = [text for value in VALUES for text in ("--set", value)]
 
 
 @pytest.fixture
-def quick(monkeypatch):
+def quick(monkeypatch, eagerly):
     """No tracing and no collecting of garbage, which take longer than these trials."""
     monkeypatch.setattr("gc.collect", lambda *arguments: 0)
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
 
 
 def test_trials_and_the_training_on_all_data(quick, tmp_path, capsys, monkeypatch):
