@@ -379,7 +379,7 @@ def test_adapt_starts_grids_from_their_step_and_warns_of_times_outside():
     [
         ({"num_classes": None}, "give num_classes, or num_outputs for regression"),
         ({"num_outputs": 2}, "give num_classes or num_outputs, not both"),
-        ({"query": "all"}, r"query must be one of \('union',\), found 'all'"),
+        ({"query": "all"}, "query must be 'union' or a positive whole number, found 'all'"),
         ({"query": 0}, "query must be a positive whole number, found 0"),
         ({"query": 8, "pooling": "space"}, "query=8 asks for a grid over the box"),
         ({"missingness": "mask"}, "missingness must be one of"),

@@ -479,7 +479,9 @@ def _check_statics(x, count):
 def _read_query(query, pooling):
     """ "union" or a number of points."""
     if isinstance(query, str):
-        return check_choice("query", query, ("union",))
+        if query != "union":
+            raise ValueError(f"query must be 'union' or a positive whole number, found {query!r}.")
+        return query
     if pooling == "space":
         raise ValueError(
             f"query={query!r} asks for a grid over the box of the stay: give it as "
