@@ -170,8 +170,7 @@ def arrays(records, ids, variables):
         with np.errstate(invalid="ignore"):
             values.append(total / count)  # NaN: not read
         times.append(distinct[:, None])
-    x = tfpn.observations(times, values)
-    return {key: array.astype("float32") for key, array in x.items()}
+    return tfpn.observations(times, values)
 
 
 def scales(x):
@@ -310,7 +309,8 @@ def main(arguments=None):
     mean, std = scales(x)
     for part in (x, test):
         scaled = np.where(np.isfinite(part["variance"]), (part["values"] - mean) / std, 0.0)
-        part["values"] = scaled.astype("float32")
+        # Not before: the squares of readings in small or large units are beyond float32.
+        part.update({k: a.astype("float32") for k, a in {**part, "values": scaled}.items()})
     times = x["points"][np.isfinite(x["variance"]).any(-1)]
     box = options.box or (float(times.min()), float(times.max()))
 

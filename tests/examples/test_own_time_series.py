@@ -93,6 +93,18 @@ def test_the_task_is_read_from_the_outcomes(outcomes, wanted, task):
             EXAMPLE["read_task"](outcomes, wanted)
 
 
+def test_units_of_readings_do_not_matter(files, tmp_path, eagerly):
+    """Where float32 has no squares of the readings, either."""
+    first = run(files, "--epochs", "1", "--output", str(tmp_path / "one"))
+    rows = list(csv.reader(files[0].open(newline="")))
+    with files[0].open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [rows[0], *([*row[:3], float(row[3]) * 1e25] for row in rows[1:])]
+        )
+    second = run(files, "--epochs", "1", "--output", str(tmp_path / "other"))
+    assert second["nll"] == pytest.approx(first["nll"], rel=1e-3)  # three digits are printed
+
+
 def test_readings_of_one_time_are_averaged():
     records = {"a": [(2.0, "x", 1.0), (1.0, "y", 5.0), (2.0, "x", 3.0)]}
     x = EXAMPLE["arrays"](records, ["a", "b"], ["x", "y"])
