@@ -11,11 +11,12 @@ writes benchmarks/equivariance_error/errors.csv, largest errors relative to the 
 """
 
 import argparse
-import csv
+import itertools
 from pathlib import Path
 
 import keras
 import numpy as np
+from tables import append_rows
 
 import tfpn
 from equivariance import SO2
@@ -67,26 +68,18 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     keras.config.set_floatx(options.dtype)
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    new = not options.output.exists()
-    with open(options.output, "a", newline="") as file:
-        writer = csv.writer(file)
-        if new:
-            writer.writerow(COLUMNS)
-        for seed in options.seeds:
-            for points in options.points:
-                for signal in options.signals:
-                    for name in ("classifier", "regressor"):
-                        model, x, y = problem(name, signal, points, seed, options.dtype)
-                        model.adapt(x)
-                        for steps in (0, options.steps):
-                            if steps:
-                                model.fit(x, y, epochs=steps, batch_size=3, verbose=0)
-                            found = tfpn.check_equivariance(model, x, SO2, n=3).errors
-                            errors = [f"{found[key]:.1e}" for key in ("values", "variance")]
-                            row = [options.dtype, name, signal, points, seed, steps, *errors]
-                            writer.writerow(row)
-                            file.flush()
-                            print(*row, flush=True)
+    settings = (options.seeds, options.points, options.signals, ("classifier", "regressor"))
+    for seed, points, signal, name in itertools.product(*settings):
+        model, x, y = problem(name, signal, points, seed, options.dtype)
+        model.adapt(x)
+        for steps in (0, options.steps):
+            if steps:
+                model.fit(x, y, epochs=steps, batch_size=3, verbose=0)
+            found = tfpn.check_equivariance(model, x, SO2, n=3).errors
+            errors = [f"{found[key]:.1e}" for key in ("values", "variance")]
+            row = [options.dtype, name, signal, points, seed, steps, *errors]
+            append_rows(options.output, COLUMNS, [dict(zip(COLUMNS, row, strict=True))])
+            print(*row, flush=True)
 
 
 if __name__ == "__main__":

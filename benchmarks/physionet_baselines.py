@@ -8,21 +8,22 @@
   deviation, least, largest, first and last reading, time of the last one, slope; and the statics.
 - `gru`: a recurrent network in the manner of GRU-D (Che et al., Recurrent Neural Networks for
   Multivariate Time Series with Missing Values, 2018), written from the paper: an unread value
-  decays from the last reading to the training mean, and the state between the times, both at
-  learnt rates.
+  decays from the last reading to 0, the mean of what is normalised, and the state between the
+  times, both at learnt rates. It reads each record at the record's own times, not in bins.
 
 Settings are chosen by the validation part's AUROC, for the first two among those of `GRIDS`, for
-the GRU the epoch. Writes a row for each model and seed to a CSV file, and prints it as JSON.
+the GRU the epoch, of which the file has the number that was trained. Writes a row for each model
+and seed to a CSV file, and prints it as JSON.
 """
 
 import argparse
-import csv
 import itertools
 import json
 import time
 from pathlib import Path
 
 import numpy as np
+from tables import append_rows, read_rows
 
 from tfpn import datasets, evaluation
 
@@ -250,15 +251,10 @@ def first(part, count):
 def write(path, rows):
     """Writes the rows in place of those of the same model and seed."""
     done = {(row["model"], str(row["seed"])) for row in rows}
-    kept = []
-    if path.exists():
-        with open(path, newline="", encoding="utf-8") as file:
-            kept = [r for r in csv.DictReader(file) if (r["model"], r["seed"]) not in done]
+    kept = [row for row in read_rows(path) if (row["model"], row["seed"]) not in done]
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows([*kept, *rows])
+    path.unlink(missing_ok=True)
+    append_rows(path, COLUMNS, [*kept, *rows])
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Time and memory of training steps on PhysioNet 2012, with the recipe's model and batches.
+"""Time and memory of training steps on PhysioNet 2012, with a recipe's model and batches.
 
     python benchmarks/physionet_step.py --data-dir data
     python benchmarks/physionet_step.py --data-dir data --set data.statics=apart \\
         --set model.in_channels=37 --set model.num_statics=9 --set model.query=48
+    python benchmarks/physionet_step.py --data-dir data --recipe physionet2012-tuned
 
 Prints a line of JSON: seconds a step (mean, without the first) by the clock and of the processor
 (the sum over the cores), the steps' numbers of points, and the process's peak memory, with that
@@ -59,10 +60,11 @@ def main(arguments=None):
     """Trains for some steps and prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data-dir", help="as for tfpn.datasets.physionet2012")
+    parser.add_argument("--recipe", default="physionet2012")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     parser.add_argument("--steps", type=int, default=12)
     options = parser.parse_args(arguments)
-    recipe = recipes.load("physionet2012")
+    recipe = recipes.load(options.recipe)
     if options.data_dir:
         recipes.override(recipe, f"data.data_dir={json.dumps(options.data_dir)}")
     for assignment in options.set:
@@ -87,6 +89,7 @@ def main(arguments=None):
     model.fit(some, shuffle=False, class_weight=weights, callbacks=[clock], verbose=0)
     wall, processor = np.mean(clock.times[1:], axis=0)
     figures = {
+        "recipe": options.recipe,
         "settings": options.set,
         "step_seconds": round(wall, 2),
         "processor_seconds": round(processor, 2),

@@ -1,6 +1,7 @@
 """Generators written out as a system of PDEs, one equation a field, in LaTeX or plain text."""
 
 import itertools
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import sympy
@@ -14,15 +15,16 @@ MAX_MATRIX = 12  # channels of a change of basis that is printed
 
 
 @dataclass(frozen=True)
-class Style:
+class Style(ABC):
     """How a system is written."""
 
     derivative: str  # of one variable
     time: str
     names: dict  # operators applied to {}
 
+    @abstractmethod
     def number(self, x):
-        raise NotImplementedError
+        """A coefficient as text."""
 
 
 class Latex(Style):

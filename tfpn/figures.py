@@ -77,14 +77,17 @@ def feature_maps(model, x, *, channels=None, resolution=64, origin="upper"):
 
 
 def learning_curves(log):
-    """Draws loss and accuracy over the epochs, training and validation.
+    """Draws the loss and the measures of a classifier over the epochs, training and validation.
+
+    With class weights the training part's loss has them and the validation part's has not.
 
     Args:
         log: dict from column name to one number an epoch, as `tfpn.training.read_log` and
             `keras.callbacks.History.history` give it.
 
     Returns:
-        A matplotlib Figure with a panel for the loss and one for the accuracy.
+        A matplotlib Figure with a panel for the loss and for each of accuracy, AUROC and average
+        precision that the log has.
 
     Raises:
         ValueError: the log has no column "loss".
@@ -95,7 +98,7 @@ def learning_curves(log):
     """
     if "loss" not in log:
         raise ValueError(f"log: found columns {sorted(log)}; a column 'loss' is needed")
-    shown = [key for key in ("loss", "accuracy") if key in log]
+    shown = [key for key in ("loss", "accuracy", "auroc", "average_precision") if key in log]
     figure = _figure(columns=len(shown), rows=1, panel=3.5)
     epochs = np.arange(1, len(log["loss"]) + 1)
     for axes, key in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
@@ -104,7 +107,7 @@ def learning_curves(log):
             axes.plot(epochs, log[f"val_{key}"], marker=".", label="validation")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.set_xlabel("epoch")
-        axes.set_ylabel(key)
+        axes.set_ylabel(key.replace("_", " ").replace("auroc", "AUROC"))
         axes.grid(alpha=0.3)
         axes.legend()
     return figure

@@ -1,5 +1,6 @@
 """What every group offers: generators, elements, representations."""
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 
 from equivariance.arguments import MAX_CHANNELS, natural_number
@@ -10,7 +11,7 @@ from equivariance.representations import Tensor
 MAX_FACTORS = 50
 
 
-class Group:
+class Group(ABC):
     """A group of real matrices acting on space R^dim (its defining representation).
 
     It is given by Lie-algebra generators J, whose exponentials exp(t J) are in the group, and by
@@ -31,6 +32,7 @@ class Group:
 
     orthogonal = True
 
+    @abstractmethod
     def element(self, g):
         """A group element from any accepted form of it.
 
@@ -40,22 +42,21 @@ class Group:
         Raises:
             TypeError, ValueError: if g is not an element of the group.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def random_element(self, rng):
         """A random numeric element; ``rng`` is a ``numpy.random.Generator``.
 
         Uniform (by the Haar measure) for the built-in groups.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def inverse(self, g):
         """The inverse element."""
-        raise NotImplementedError
 
+    @abstractmethod
     def compose(self, g, h):
         """The product g h: first h, then g."""
-        raise NotImplementedError
 
     def tensor(self, p, q):
         """The tensor representation T(p, q) = V^(x p) (x) (V*)^(x q).
@@ -101,7 +102,8 @@ class Group:
         return True
 
     def require_solvable(self, irrep_out, irrep_in, order):
-        """Raises a ValueError if a pair is too large to be solved as a whole."""
+        """Raises a ValueError if a pair is too large to be solved as a whole; none is here."""
+        return
 
     @cached_property
     def defining_model(self):

@@ -141,8 +141,11 @@ def test_feature_maps_refuses_an_example_without_observations():
 
 def test_learning_curves_show_every_epoch():
     log = {"loss": [3, 2, 1], "val_loss": [3, 2, 2], "accuracy": [0.1, 0.5, 0.7]}
+    log.update({"auroc": [0.5, 0.6, 0.8], "val_auroc": [0.4, 0.6, 0.7], "conv_1_nll": [1, 1, 1]})
     figure = tfpn.figures.learning_curves(log)
-    loss, accuracy = figure.axes
+    loss, accuracy, auroc = figure.axes
+    assert [axes.get_ylabel() for axes in figure.axes] == ["loss", "accuracy", "AUROC"]
+    np.testing.assert_array_equal(auroc.lines[1].get_ydata(), [0.4, 0.6, 0.7])
     np.testing.assert_array_equal(loss.lines[0].get_xydata(), [[1, 3], [2, 2], [3, 1]])
     assert len(loss.lines) == 2 and len(accuracy.lines) == 1
     with pytest.raises(ValueError, match="'loss' is needed"):

@@ -59,15 +59,17 @@ class GPNormalization(GPLayer):
         points, values, variance = self._unpack(observations)
         factors, covariance = self._coherent(observations)
         gamma, beta = self._cast(self.gamma), self._cast(self.beta)
+        fusion = self._fusion(training, values.shape[-1], points)
         if training and self.trainable:
             infinite = penalty(variance)
-            with self._fusion(training, values.shape[-1], points):
+            with fusion:
                 values, variance, scale, *statistics = normalize(
                     values, variance, gamma, beta, self.epsilon
                 )
             self._update_averages(*statistics)
         else:
-            values, variance, missing, infinite = observed_entries(values, variance)
+            with fusion:
+                values, variance, missing, infinite = observed_entries(values, variance)
             scale = gamma * tf.math.rsqrt(self._cast(self.moving_variance) + self.epsilon)
             shift = beta - self._cast(self.moving_mean) * scale
             values = values * scale + shift * (1.0 - missing)

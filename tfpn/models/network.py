@@ -192,7 +192,7 @@ class PNNetwork(Trainable, Predictive, keras.Model):
         """
         inputs = self.inputs_dict
         if isinstance(data, tf.data.Dataset):
-            data = _first_examples(data)
+            data = first_examples(data)
         elif not isinstance(data, dict):
             raise TypeError(
                 "data must be the observations dict of tfpn.observations or a tf.data.Dataset, "
@@ -305,7 +305,7 @@ def _warn_of_unequal(variance):
         )
 
 
-def _first_examples(dataset, count=256):
+def first_examples(dataset, count=256):
     """The first ``count`` examples of a batched data set as one dict."""
     batches, examples = [], 0
     for element in dataset:

@@ -13,11 +13,10 @@ from tfpn.layers.pn_conv import UNCERTAINTY
 from tfpn.math.conditioning import NOISE
 from tfpn.math.process import convolve_process
 from tfpn.models.head import integrate_features, linear_head, points_dtype, read_pooling
-from tfpn.models.network import PNNetwork, _first_examples, check_outputs, network_inputs
+from tfpn.models.network import PNNetwork, check_outputs, first_examples, network_inputs
 from tfpn.models.pncnn import PNCNN
+from tfpn.models.time_series_checks import check_statics, check_targets, read_query
 from tfpn.models.time_series_inputs import (
-    FINITE,
-    KNOWN,
     Beside,
     Context,
     DistinctPoints,
@@ -166,7 +165,7 @@ class PNTimeSeriesClassifier(PNNetwork):
         if feature_noise is not None:
             check_positive("feature_noise", feature_noise)
         pooling = read_pooling(pooling)
-        query = _read_query(query, pooling)
+        query = read_query(query, pooling)
         windows = check_count("windows", windows)
         if pooling == "space" and (windows > 1 or clock):
             raise ValueError(
@@ -269,18 +268,18 @@ class PNTimeSeriesClassifier(PNNetwork):
 
     def fit(self, x=None, y=None, *args, **kwargs):
         """As `PNCNN.fit`; labels or targets in an array must not be NaN."""
-        _check_targets(y)
+        check_targets(y)
         return super().fit(x, y, *args, **kwargs)
 
     def evaluate(self, x=None, y=None, *args, **kwargs):
         """As `PNCNN.evaluate`; labels or targets in an array must not be NaN."""
-        _check_targets(y)
+        check_targets(y)
         return super().evaluate(x, y, *args, **kwargs)
 
     def _check_query(self, x):
         """What the input holds beside the observations: statics, and no query."""
         if self._config["num_statics"]:
-            _check_statics(x, self._config["num_statics"])
+            check_statics(x, self._config["num_statics"])
 
     # The same words, of "conv_readings" too.
     feature_process = PNCNN.feature_process
@@ -308,7 +307,7 @@ class PNTimeSeriesClassifier(PNNetwork):
             UserWarning: if readings lie outside the box ``pooling``, and as `PNCNN.adapt`.
         """
         if isinstance(data, tf.data.Dataset):
-            data = _first_examples(data)
+            data = first_examples(data)
         super().adapt(data)
         data = {key: np.asarray(data[key]) for key in KEYS}
         pooling, query = self._config["pooling"], self._config["query"]
@@ -441,50 +440,3 @@ def _pooled(features, pooling, windows, **arguments):
         for part in range(windows)
     ]
     return Joined(dtype=arguments["dtype"], name="joined")(parts)
-
-
-def _check_targets(y):
-    """Raises ValueError if labels or targets in an array have NaN, which a loss would not name."""
-    y = np.asarray(y)
-    if y.dtype.kind != "f":
-        return
-    wrong = np.unique(np.argwhere(np.isnan(y))[:, 0])
-    if len(wrong):
-        raise ValueError(
-            f"y is NaN for {len(wrong)} of {len(y)} examples, the first of them {wrong[0]}: leave "
-            "out examples without a label or target (or hand them over in a tf.data.Dataset, with "
-            "a loss of your own that passes over them)."
-        )
-
-
-def _check_statics(x, count):
-    """Raises ValueError if statics are not what `PNTimeSeriesClassifier` takes."""
-    statics, variance = (np.asarray(x[key]) for key in ("statics", "statics_variance"))
-    expected = (len(x["points"]), count)
-    for key, array in (("statics", statics), ("statics_variance", variance)):
-        if array.shape != expected:
-            raise ValueError(f"{key} has the shape {array.shape}; expected {expected}.")
-    for key, array, wrong, wanted in (
-        ("statics_variance", variance, (variance != 0) & (variance != np.inf), KNOWN),
-        ("statics", statics, ~np.isfinite(statics) & (variance == 0), FINITE),
-    ):
-        if wrong.any():
-            example, column = np.argwhere(wrong)[0]
-            raise ValueError(
-                f"{key} is {array[example, column]} for static {column} of example {example}: "
-                f"{wanted}."
-            )
-
-
-def _read_query(query, pooling):
-    """ "union" or a number of points."""
-    if isinstance(query, str):
-        if query != "union":
-            raise ValueError(f"query must be 'union' or a positive whole number, found {query!r}.")
-        return query
-    if pooling == "space":
-        raise ValueError(
-            f"query={query!r} asks for a grid over the box of the stay: give it as "
-            "pooling=(start, end)."
-        )
-    return check_count("query", query)

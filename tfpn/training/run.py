@@ -57,7 +57,7 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto", stra
         resume: go on after the last finished epoch of the run in `folder`. The recipe must be the
             run's own. Where there is no run yet, one is started.
         overwrite: replace the run in `folder`.
-        verbose: as in `keras.Model.fit`.
+        verbose: as in `keras.Model.fit`; 0 also leaves out how the data set was made.
         strategy: a `tf.distribute.Strategy` over the devices or machines to train on, such as
             `tfpn.training.make_strategy` makes; by default one device. Of several workers the
             chief writes the run folder, which all of them have to see for `resume`.
@@ -97,6 +97,8 @@ def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto", stra
     strategy = strategy or tf.distribute.get_strategy()
     keras.utils.set_random_seed(recipe.sections["training"]["seed"])
     data = _load_data(recipe)
+    if verbose and strategies.is_chief(strategy):
+        print(data.description, file=sys.stderr)
     with strategies.work_folder(strategy, folder) as place:
         with strategy.scope():
             model = _trained(recipe, data, place, resume, overwrite, verbose, strategy)

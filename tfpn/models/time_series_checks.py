@@ -1,0 +1,53 @@
+"""Checks of what `PNTimeSeriesClassifier` is given: targets, statics, query points."""
+
+import numpy as np
+
+from tfpn.layers.base import check_count
+from tfpn.models.time_series_inputs import FINITE, KNOWN
+
+
+def check_targets(y):
+    """Raises ValueError if labels or targets in an array have NaN, which a loss would not name."""
+    y = np.asarray(y)
+    if y.dtype.kind != "f":
+        return
+    wrong = np.unique(np.argwhere(np.isnan(y))[:, 0])
+    if len(wrong):
+        raise ValueError(
+            f"y is NaN for {len(wrong)} of {len(y)} examples, the first of them {wrong[0]}: leave "
+            "out examples without a label or target (or hand them over in a tf.data.Dataset, with "
+            "a loss of your own that passes over them)."
+        )
+
+
+def check_statics(x, count):
+    """Raises ValueError if statics are not what `PNTimeSeriesClassifier` takes."""
+    statics, variance = (np.asarray(x[key]) for key in ("statics", "statics_variance"))
+    expected = (len(x["points"]), count)
+    for key, array in (("statics", statics), ("statics_variance", variance)):
+        if array.shape != expected:
+            raise ValueError(f"{key} has the shape {array.shape}; expected {expected}.")
+    for key, array, wrong, wanted in (
+        ("statics_variance", variance, (variance != 0) & (variance != np.inf), KNOWN),
+        ("statics", statics, ~np.isfinite(statics) & (variance == 0), FINITE),
+    ):
+        if wrong.any():
+            example, column = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"{key} is {array[example, column]} for static {column} of example {example}: "
+                f"{wanted}."
+            )
+
+
+def read_query(query, pooling):
+    """ "union" or a number of points."""
+    if isinstance(query, str):
+        if query != "union":
+            raise ValueError(f"query must be 'union' or a positive whole number, found {query!r}.")
+        return query
+    if pooling == "space":
+        raise ValueError(
+            f"query={query!r} asks for a grid over the box of the stay: give it as "
+            "pooling=(start, end)."
+        )
+    return check_count("query", query)
