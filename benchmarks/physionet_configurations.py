@@ -15,12 +15,12 @@ have the seconds of a step, too.
 """
 
 import argparse
-import dataclasses
 import json
 from pathlib import Path
 
 import keras
 import numpy as np
+from physionet_parts import first
 from physionet_step import Clock
 from tables import append_rows, read_rows
 
@@ -109,16 +109,6 @@ def run_first(recipe, num_train, num_validation):
         "step_seconds": seconds,
         "step_processor_seconds": processor,
     }
-
-
-def first(part, count):
-    """The first records of a part."""
-    arrays = {
-        field.name: getattr(part, field.name)[:count]
-        for field in dataclasses.fields(part)
-        if field.name != "x"
-    }
-    return dataclasses.replace(part, x={k: a[:count] for k, a in part.x.items()}, **arrays)
 
 
 def known(path):

@@ -8,7 +8,8 @@ import urllib.request
 
 import numpy as np
 import pytest
-from test_physionet import DEATHS, HEADER, RECORDS, load, text, write, write_outcomes
+from physionet_records import DEATHS, HEADER, RECORDS, text, write, write_outcomes
+from test_physionet import load
 
 from tfpn.datasets import _physionet_download, physionet2012
 from tfpn.datasets._physionet_files import digest_of_records
