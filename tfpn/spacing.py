@@ -37,12 +37,7 @@ def point_spacing(points, variance):
     0.1
     """
     distances = []
-    chosen = np.unique(np.linspace(0, len(points) - 1, min(len(points), _EXAMPLES)).astype(int))
-    for index in chosen:
-        observed = np.isfinite(variance[index]).any(axis=-1)
-        distinct = np.unique(np.asarray(points[index][observed], np.float64), axis=0)
-        if len(distinct) < 2:
-            continue
+    for distinct in _distinct_points(points, variance):
         some = distinct[:: -(-len(distinct) // _POINTS)]
         # The first neighbour found is the point itself.
         neighbour = min(3, len(distinct))
@@ -59,6 +54,37 @@ def point_spacing(points, variance):
             "small to be squared; give the points in another unit."
         )
     return spacing
+
+
+def point_extent(points, variance):
+    """Median over examples of the longest side of the box that holds the observed points.
+
+    Args:
+        points, variance: as in `point_spacing`; as many examples are read.
+
+    Returns:
+        A float, in units of the points; 0 if no example has two distinct observed points.
+
+    Example:
+
+    >>> import numpy as np
+    >>> points = np.array([[[0.0, 0.0], [1.0, 3.0]]])
+    >>> point_extent(points, np.zeros((1, 2, 1)))
+    3.0
+    """
+    sides = [np.ptp(distinct, axis=0).max() for distinct in _distinct_points(points, variance)]
+    return float(np.median(sides)) if sides else 0.0
+
+
+def _distinct_points(points, variance):
+    """The distinct observed points of some examples, where there are two or more."""
+    for index in np.unique(
+        np.linspace(0, len(points) - 1, min(len(points), _EXAMPLES)).astype(int)
+    ):
+        observed = np.isfinite(variance[index]).any(axis=-1)
+        distinct = np.unique(np.asarray(points[index][observed], np.float64), axis=0)
+        if len(distinct) > 1:
+            yield distinct
 
 
 def lattice(count, dim):

@@ -11,7 +11,10 @@ from tfpn.layers.base import GPPosteriorLayer
 from tfpn.models.head import domain_unit
 from tfpn.models.predictive import Predictive, not_calibrated
 from tfpn.models.trainable import Trainable
-from tfpn.spacing import point_spacing
+from tfpn.spacing import point_extent, point_spacing
+
+# Examples smaller than this are in too large a unit for flows to be learnt.
+_LEAST_EXTENT = 0.1
 
 
 class PNNetwork(Trainable, Predictive, keras.Model):
@@ -171,7 +174,10 @@ class PNNetwork(Trainable, Predictive, keras.Model):
         All convolutions and the pooling take the data's spacing, the median distance to the second
         nearest neighbour; the first convolution, which sees the raw values, takes their root mean
         square as well; and the pooling measures its integral in units of its box or disc, or of the
-        volume that the points fill. So a model does not depend on the units of points and values.
+        volume that the points fill. So what a model predicts now does not depend on the units of
+        points and values. Training does somewhat on that of points: drifts and diffusions are
+        learnt in it, so that an optimiser's step moves them far where examples are far smaller than
+        1, and hardly where they are far larger.
 
         Args:
             data: the observations dict, or a `tf.data.Dataset` of such dicts or of tuples that
@@ -188,7 +194,8 @@ class PNNetwork(Trainable, Predictive, keras.Model):
 
         Warns:
             UserWarning: if the points are so far from the origin that their differences have lost
-                their digits, or if channels of a point differ in variance and "shared" averages it.
+                their digits, if examples are smaller than 0.1 in the points' unit, or if channels
+                of a point differ in variance and "shared" averages it.
         """
         inputs = self.inputs_dict
         if isinstance(data, tf.data.Dataset):
@@ -221,6 +228,14 @@ class PNNetwork(Trainable, Predictive, keras.Model):
                 f"points lie up to {resolution / np.finfo(dtype).eps:.3g} from the origin, where "
                 f"{dtype} resolves {resolution:.2g}, but they are {spacing:.2g} apart: subtract an "
                 "origin from the points, or use dtype='float64' (see there how to hand data over).",
+                stacklevel=2,
+            )
+        extent = point_extent(data["points"], data["variance"])
+        if extent < _LEAST_EXTENT:
+            warnings.warn(
+                f"an example's points typically span {extent:.2g}; in so large a unit an "
+                "optimiser's steps move drifts and diffusions over many spacings: give the points "
+                "in a unit in which an example spans 1 or more.",
                 stacklevel=2,
             )
         first, *others = self.pn_layers
