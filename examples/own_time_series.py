@@ -28,6 +28,8 @@ from matplotlib.figure import Figure
 import tfpn
 from tfpn import evaluation, training
 
+MOST_SHOWN = 6  # variables in the picture
+
 
 def read_table(path, columns):
     """The rows of a CSV file with the given columns, as (line number, dict)."""
@@ -52,7 +54,7 @@ def read_table(path, columns):
     return rows
 
 
-def read_series(path):
+def read_series(path, from_start=False):
     """Readings by record: {id: [(time, variable, value), ...]}."""
     records = {}
     for line, row in read_table(path, ("id", "time", "variable", "value")):
@@ -64,18 +66,23 @@ def read_series(path):
                 numbers.append(math.nan)
             if not math.isfinite(numbers[-1]):
                 raise SystemExit(
-                    f"{path}, line {line}: {name} is {row[name]!r}; give a number, and leave out "
-                    "readings that failed"
+                    f"{path}, line {line}: {name} is {row[name]!r}; give a number (hours since the "
+                    "record's start for a date), and leave out readings that failed"
                 )
         records.setdefault(row["id"].strip(), []).append(
             (numbers[0], row["variable"].strip(), numbers[1])
         )
+    if from_start:
+        for name, rows in records.items():
+            start = min(time for time, _, _ in rows)
+            records[name] = [(time - start, *rest) for time, *rest in rows]
     times = np.unique([time for rows in records.values() for time, _, _ in rows])
     lost = len(times) - len(np.unique(times.astype("float32")))
     if lost > 0.01 * len(times):
         raise SystemExit(
             f"{path}: {lost} of {len(times)} times are the same in float32, which has seven "
-            f"digits; subtract an origin from the column time, such as {times[0]:g}"
+            "digits; give --from-start to count each record's times from its own first reading, "
+            f"or, if all share a clock, subtract an origin from the column time: {times[0]:g}"
         )
     return records
 
@@ -183,11 +190,12 @@ def scales(x):
 
 def draw_fits(model, x, names, variables, scale, box):
     """The Gaussian process of each variable for a few records, in the variables' units."""
-    mean, std = scale
+    shown = slice(MOST_SHOWN)
+    variables, (mean, std) = variables[shown], (array[shown] for array in scale)
     query = np.linspace(*box, 200, dtype="float32")
     fit = model.input_process(x, query[None, :, None])
-    middle = fit.mean().numpy() * std[:, None] + mean[:, None]
-    band = 2 * fit.stddev().numpy() * std[:, None]
+    middle = fit.mean().numpy()[:, shown] * std[:, None] + mean[:, None]
+    band = 2 * fit.stddev().numpy()[:, shown] * std[:, None]
     figure = Figure(figsize=(4 * len(names), 2 * len(variables)), layout="constrained")
     axes = figure.subplots(len(variables), len(names), squeeze=False, sharex=True, sharey="row")
     for (row, column), panel in np.ndenumerate(axes):
@@ -199,6 +207,9 @@ def draw_fits(model, x, names, variables, scale, box):
         panel.plot(x["points"][column, seen, 0], readings, "k.")
         panel.set_title(names[column] if row == 0 else "")
         panel.set_ylabel(variables[row] if column == 0 else "")
+    for panel in axes[-1]:
+        panel.set_xlabel("time")
+    figure.suptitle("fit and band of two standard deviations, without the noise of a reading")
     return figure
 
 
@@ -282,14 +293,20 @@ def main(arguments=None):
         "--box", type=float, nargs=2, metavar=("START", "END"),
         help="the stretch of time to look at, by default from the first reading to the last",
     )  # fmt: skip
+    parser.add_argument(
+        "--from-start", action="store_true",
+        help="count each record's times from its first reading, where records share no clock",
+    )  # fmt: skip
     parser.add_argument("--output", default="runs/own_time_series", metavar="FOLDER")
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--records", type=int, default=300, help="to make up, without files")
     options = parser.parse_args(arguments)
     if (options.series is None) != (options.outcomes is None):
         raise SystemExit("give --series and --outcomes, or neither")
+    if options.box and not -math.inf < options.box[0] < options.box[1] < math.inf:
+        raise SystemExit(f"--box is {options.box}; give START before END")
     if options.series:
-        records = read_series(options.series)
+        records = read_series(options.series, options.from_start)
         outcomes = read_outcomes(options.outcomes, records)
     else:
         records, outcomes = make_up(options.records, options.task)
@@ -314,6 +331,13 @@ def main(arguments=None):
     times = x["points"][np.isfinite(x["variance"]).any(-1)]
     box = options.box or (float(times.min()), float(times.max()))
 
+    lengths = [np.ptp([time for time, _, _ in rows]) for rows in records.values() if len(rows) > 1]
+    if lengths and np.median(lengths) < 0.1 * (box[1] - box[0]):
+        print(
+            f"the stretch of time is {box[1] - box[0]:g} long, a typical record "
+            f"{np.median(lengths):g}: if records share no clock, give --from-start"
+        )
+
     learn = {"classification": learn_classes, "regression": learn_numbers}[task]
     known = [outcomes[name] for name in ids]
     model, figures, header, rows = learn(x, known[:cut], test, known[cut:], box, options.epochs)
@@ -329,9 +353,8 @@ def main(arguments=None):
             texts = [entry if isinstance(entry, str) else f"{entry:.6g}" for entry in row]
             writer.writerow([name, outcomes[name], *texts])
     shown = {key: array[:3] for key, array in test.items()}
-    draw_fits(model, shown, ids[cut : cut + 3], variables[:4], (mean[:4], std[:4]), box).savefig(
-        folder / "fits.png", dpi=120
-    )
+    figure = draw_fits(model, shown, ids[cut : cut + 3], variables, (mean, std), box)
+    figure.savefig(folder / "fits.png", dpi=120)
     print(f"wrote model.keras, predictions.csv and fits.png to {folder}")
     return figures
 

@@ -220,6 +220,31 @@ class TestScikitLearn:
         with pytest.raises(ValueError, match=r"shape \(2, 3, 4\), expected \[B, N, 1 \+ 2c\]"):
             unpack(np.zeros((2, 3, 4)), 1)
 
+    def test_statics_are_refused(self):
+        x, _ = waves()
+        with pytest.raises(ValueError, match="x holds statics, which the wrappers do not take"):
+            pack({**x, "statics": np.zeros((16, 2)), "statics_variance": np.zeros((16, 2))})
+
+    def test_class_weights_go_by_label(self):
+        x, _ = waves()
+        labels = np.array(["ill", "odd", "well"])[np.arange(16) % 3]
+        codes = np.unique(labels, return_inverse=True)[1]
+
+        def losses(y, weights):
+            estimator = PNClassifier(build, fit_kwargs={"epochs": 2, "class_weight": weights})
+            return estimator.fit(pack(x), y).history_["loss"]
+
+        expected = losses(codes, {0: 0.0, 1: 1.0, 2: 5.0})
+        assert losses(labels, {"ill": 0.0, "well": 5.0}) == pytest.approx(expected, rel=1e-6)
+        assert losses(codes + 7, {7: 0.0, 9: 5.0}) == pytest.approx(expected, rel=1e-6)
+        assert losses(labels, None)[0] != pytest.approx(expected[0], rel=1e-2)
+        with pytest.raises(ValueError, match=r"keys \['sick'\], which are no labels; y has"):
+            losses(labels, {"sick": 2.0})
+
+    def test_a_model_for_a_function(self):
+        with pytest.raises(TypeError, match="model is a PNCNN; give a function"):
+            PNClassifier(build(2)).fit(np.zeros((2, 6, 3)), [0, 1])
+
     def test_one_class(self):
         with pytest.raises(ValueError, match=r"y holds the class \['a'\] alone"):
             PNClassifier(build).fit(np.zeros((2, 6, 3)), ["a", "a"])
@@ -227,7 +252,9 @@ class TestScikitLearn:
     @pytest.mark.parametrize(
         "y, message",
         [
-            ([0.0, 1.0, np.nan], "NaN"),
+            ([0.0, 1.0, np.nan], "NaN or None for 1 examples"),
+            (["ill", None, "well"], "NaN or None for 1 examples"),
+            (np.array(["ill", np.nan, "well"], object), "NaN or None for 1 examples"),
             ([0.3, 1.7, 2.9], "continuous"),
             (np.eye(3), r"shape \(3, 3\)"),
         ],
@@ -337,6 +364,15 @@ class TestPandas:
                 ]
                 assert sums[0] == pytest.approx(sums[1], rel=1e-12)
         assert set(np.unique(x["variance"])) == {0.1, np.inf}
+
+    def test_a_misspelt_channel_is_warned_of(self, recwarn):
+        table = long_table()
+        from_frame(table, **COLUMNS, variance=0.1, channels=["a", "b", "c", "new"])
+        from_frame(table, **COLUMNS, variance=0.1, channels=["a", "b"])
+        assert not recwarn.list  # nothing is left out; nothing is lacking
+        message = r"no reading of \['A'\], and readings of \['a'\] are left out"
+        with pytest.warns(UserWarning, match=message):
+            from_frame(table, **COLUMNS, variance=0.1, channels=["A", "b", "c"])
 
     def test_one_channel_of_numbers(self):
         table = pd.DataFrame({"id": [2, 1, 2], "t": [3, 1, 0], "value": [5.0, 6.0, 7.0]})

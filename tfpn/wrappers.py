@@ -4,6 +4,8 @@
 estimators; they take observations as one array, made by `pack`, which scikit-learn can split.
 """
 
+import warnings
+
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -22,7 +24,8 @@ def from_frame(
         frame: a pandas DataFrame.
         example: name of the column that says which example a reading belongs to.
         points: name of the column of coordinates, or a list of d names. Numbers: of times subtract
-            a start and divide by a unit, such as ``(time - start) / pandas.Timedelta("1h")``.
+            each example's start and divide by a unit, such as
+            ``(time - time.groupby(example).transform("min")) / pandas.Timedelta("1h")``.
         value: name of the column of values. Rows where it is NaN are left out: nothing was read.
         channel: name of the column that says what was read, or None if there is one channel.
         variance: variance of the readings' noise: the name of a column, or as for
@@ -32,6 +35,10 @@ def from_frame(
             default those of the table, sorted.
         channels: the channels in the order wanted, such as those of the training data; readings of
             others are left out. By default those of the table, sorted.
+
+    Warns:
+        UserWarning: if one of ``channels`` is never read while readings of others are left out, as
+            after a misspelling.
 
     Returns:
         The observations dict in float64, the list of examples [B] and the list of channels [c].
@@ -70,6 +77,7 @@ def from_frame(
         places, channels = np.zeros(len(frame), int), [value]
     else:
         channels = _order("channels", channels, frame[channel])
+        _warn_of_misspelt(channels, frame[channel])
         place_of = {name: place for place, name in enumerate(channels)}
         frame = frame[frame[channel].isin(place_of)]
         places = frame[channel].map(place_of).to_numpy(int)
@@ -105,8 +113,9 @@ def _readings(frame, labels, points, value, noise):
     for name in (*points, value, *noise):
         if frame[name].dtype.kind not in "biuf":
             raise TypeError(
-                f"column {name!r} holds {frame[name].dtype}; give numbers (of times subtract a "
-                "start and divide by a unit, and text goes through pandas.to_numeric)."
+                f"column {name!r} holds {frame[name].dtype}; give numbers (of times subtract "
+                "each example's start and divide by a unit, and text goes through "
+                "pandas.to_numeric)."
             )
     frame = frame[frame[value].notna()]
     for name in columns:
@@ -140,6 +149,19 @@ def _order(name, wanted, found):
     return wanted
 
 
+def _warn_of_misspelt(channels, found):
+    """Warns if a wanted channel is never read while others are left out."""
+    present = found.unique().tolist()
+    unread = [name for name in channels if name not in present]
+    left_out = [name for name in present if name not in channels]
+    if unread and left_out:
+        warnings.warn(
+            f"channels: found no reading of {unread}, and readings of {left_out} are left out; "
+            "check the names.",
+            stacklevel=3,
+        )
+
+
 def pack(x):
     """Observations as one array, for scikit-learn, which splits examples along the first axis.
 
@@ -150,7 +172,7 @@ def pack(x):
         An array [B, N, d + 2c]: points, values and variance (+inf where nothing was observed).
 
     Raises:
-        TypeError, ValueError: as `tfpn.contract.check_observations`.
+        TypeError, ValueError: as `tfpn.contract.check_observations`, and for statics.
 
     Example:
 
@@ -158,6 +180,11 @@ def pack(x):
     >>> tfpn.wrappers.pack(tfpn.observations([[[0.5, 0.2]]], [[3.0]], 0.1)).tolist()
     [[[0.5, 0.2, 3.0, 0.1]]]
     """
+    if isinstance(x, dict) and "statics" in x:
+        raise ValueError(
+            "x holds statics, which the wrappers do not take: train models with statics by their "
+            "own fit."
+        )
     x = check_observations(x)
     return np.concatenate([x[key] for key in KEYS], axis=-1)
 
@@ -198,6 +225,11 @@ class _PNEstimator(BaseEstimator):
         self.fit_kwargs = fit_kwargs
 
     def _fit(self, X, y, outputs, arguments):
+        if hasattr(self.model, "predict"):
+            raise TypeError(
+                f"model is a {type(self.model).__name__}; give a function that takes the number of "
+                "classes or outputs and returns a compiled model."
+            )
         self.model_ = self.model(outputs, **(self.model_kwargs or {}))
         x = self._unpack(X)
         self.model_.adapt(x)
@@ -222,7 +254,8 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
             compiled model of two or more logits. Its input has the three keys of observations. To
             have the same model each time let it begin with ``keras.utils.set_random_seed(0)``.
         model_kwargs: dict of further arguments of ``model``, for a search to vary.
-        fit_kwargs: dict of arguments of Keras's `fit`, such as ``epochs`` and ``batch_size``.
+        fit_kwargs: dict of arguments of Keras's `fit`, such as ``epochs`` and ``batch_size``. Here
+            ``class_weight`` has labels for keys, whatever kind they are; the others weigh 1.
 
     Attributes:
         model_: the fitted Keras model; `fit` calls its `adapt` first.
@@ -254,15 +287,33 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
             **kwargs: of Keras's `fit`, such as ``sample_weight``.
 
         Raises:
-            ValueError: if there are fewer than two classes in ``y``, if it holds NaN or numbers
-                that are no labels, or for another shape of ``X`` or ``y``.
+            ValueError: if there are fewer than two classes in ``y``, if it holds NaN, None or
+                numbers that are no labels, if ``class_weight`` has other keys than labels, or for
+                another shape of ``X`` or ``y``.
+            TypeError: if ``model`` is a model rather than a function that makes one.
         """
         y = column_or_1d(y)
+        missing = sum(label is None or label != label for label in y.tolist())
+        if missing:
+            raise ValueError(f"y: found NaN or None for {missing} examples; drop these examples.")
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y holds the class {self.classes_.tolist()} alone; give two or more.")
+        arguments = {**(self.fit_kwargs or {}), **kwargs}
+        if arguments.get("class_weight") is not None:
+            kwargs["class_weight"] = self._weights(arguments["class_weight"])
         return self._fit(X, codes, len(self.classes_), kwargs)
+
+    def _weights(self, by_label):
+        """Class weights by number, as Keras takes them."""
+        labels = self.classes_.tolist()
+        unknown = [label for label in by_label if label not in labels]
+        if unknown:
+            raise ValueError(
+                f"class_weight has the keys {unknown}, which are no labels; y has {labels}."
+            )
+        return {code: by_label.get(label, 1.0) for code, label in enumerate(labels)}
 
     def predict_proba(self, X):
         """Probabilities [B, classes], in the order of ``classes_``."""

@@ -141,3 +141,46 @@ def test_files_that_are_not_there(files, tmp_path):
     files[1].write_text("id,outcome\n")
     with pytest.raises(SystemExit, match="outcomes.csv has no rows"):
         run(files)
+
+
+def many_variables(tmp_path):
+    """Epoch seconds on different days, seven variables."""
+    rng = np.random.default_rng(0)
+    rows = [
+        (f"m{record}", 1.7e9 + 86400.0 * record + 60.0 * minute, f"v{variable}", rng.normal())
+        for record in range(16)
+        for variable in range(7)
+        for minute in rng.integers(600, size=4)
+    ]
+    outcomes = [(f"m{record}", "ab"[record % 2]) for record in range(16)]
+    paths = tmp_path / "series.csv", tmp_path / "outcomes.csv"
+    headers = ("id", "time", "variable", "value"), ("id", "outcome")
+    for path, header, table in zip(paths, headers, (rows, outcomes), strict=True):
+        with open(path, "w", newline="") as file:
+            csv.writer(file).writerows([header, *table])
+    return paths
+
+
+def test_many_variables_and_records_without_a_common_clock(tmp_path, eagerly, capsys):
+    files = many_variables(tmp_path)
+    with pytest.raises(SystemExit, match="same in float32.*give --from-start.*or, if all share"):
+        run(files)
+    options = "--epochs", "1", "--output", str(tmp_path / "out")
+    run(files, *options, "--from-start")
+    assert (tmp_path / "out" / "fits.png").read_bytes().startswith(b"\x89PNG")
+    model = keras.models.load_model(tmp_path / "out" / "model.keras")
+    assert model.get_config()["in_channels"] == 7
+    start, end = model.get_config()["pooling"]
+    assert start == 0.0 and end < 36000.0
+    assert "give --from-start" not in capsys.readouterr().out
+
+
+def test_a_stretch_far_longer_than_the_records_is_spoken_of(files, tmp_path, eagerly, capsys):
+    run(files, "--epochs", "1", "--output", str(tmp_path / "out"), "--box", "0", "4800")
+    assert "4800 long, a typical record 4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("box", [("5", "0"), ("1", "1"), ("0", "inf"), ("nan", "1")])
+def test_a_box_without_length(files, box):
+    with pytest.raises(SystemExit, match="--box is .*give START before END"):
+        run(files, "--box", *box)
