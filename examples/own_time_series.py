@@ -11,13 +11,19 @@ series.csv has a row for each reading, in any order:
 outcomes.csv has the columns id and outcome, for each record a class of any name or a number to be
 predicted (--task says which; by default more than ten different numbers are numbers); a record
 without readings is allowed. Without files, readings of imaginary patients are made up. The folder
---output receives the model, predictions.csv (probabilities of the classes, and how sure the network
-is of its logits; or the predicted number with its standard deviation, in the outcomes' unit) and
-fits.png (what it believes about each variable of a few records between its readings).
+--output receives the model with about.json (variables, scales, classes), predictions.csv
+(probabilities of the classes, and how sure the network is of its logits; or the predicted number
+with its standard deviation, in the outcomes' unit) and fits.png (what it believes about each
+variable of a few records between its readings).
+
+    python examples/own_time_series.py --model runs/own_time_series --series new.csv --output new
+
+predicts for records that have no outcome yet.
 """
 
 import argparse
 import csv
+import json
 import math
 from pathlib import Path
 
@@ -29,6 +35,7 @@ import tfpn
 from tfpn import evaluation, training
 
 MOST_SHOWN = 6  # variables in the picture
+ABOUT = "about.json"  # what is to be known of a model beside its weights
 
 
 def read_table(path, columns):
@@ -76,13 +83,15 @@ def read_series(path, from_start=False):
         for name, rows in records.items():
             start = min(time for time, _, _ in rows)
             records[name] = [(time - start, *rest) for time, *rest in rows]
-    times = np.unique([time for rows in records.values() for time, _, _ in rows])
-    lost = len(times) - len(np.unique(times.astype("float32")))
-    if lost > 0.01 * len(times):
+    distinct = [np.unique([time for time, _, _ in rows]) for rows in records.values()]
+    total = sum(map(len, distinct))
+    lost = total - sum(len(np.unique(times.astype("float32"))) for times in distinct)
+    if lost > 0.01 * total:
         raise SystemExit(
-            f"{path}: {lost} of {len(times)} times are the same in float32, which has seven "
-            "digits; give --from-start to count each record's times from its own first reading, "
-            f"or, if all share a clock, subtract an origin from the column time: {times[0]:g}"
+            f"{path}: {lost} of {total} times of one record are the same in float32, which has "
+            "seven digits; give --from-start to count each record's times from its own first "
+            "reading, or, if all share a clock, subtract an origin from the column time: "
+            f"{distinct[0][0]:g}"
         )
     return records
 
@@ -99,7 +108,7 @@ def read_outcomes(path, records):
     if lost:
         raise SystemExit(
             f"{path} has no outcome for {len(lost)} records of the series, such as {lost[0]!r}; "
-            "add them, or drop their readings"
+            "add them, or keep these records for predictions with --model"
         )
     if len(set(outcomes.values())) < 2:
         raise SystemExit(f"{path}: all outcomes are {row['outcome']!r}; there is nothing to learn")
@@ -233,7 +242,7 @@ def train(model, x, y, epochs, loss, metrics=(), **arguments):
 
 
 def learn_classes(x, outcomes, test, test_outcomes, box, epochs):
-    """The model, what it reaches, and the rows of predictions for the test records."""
+    """The model, what it reaches on the test records, and how to read what it gives."""
     classes = sorted({*outcomes, *test_outcomes})
     y = np.array([classes.index(outcome) for outcome in outcomes])
     if len(set(outcomes)) < len(classes):
@@ -244,16 +253,21 @@ def learn_classes(x, outcomes, test, test_outcomes, box, epochs):
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     train(model, x, y, epochs, loss, ["accuracy"], class_weight=weights)
 
-    probabilities = model.predict_proba(test)
     labels = np.array([classes.index(outcome) for outcome in test_outcomes])
-    figures = evaluation.classification_metrics(probabilities, labels)
-    spread = model.predict_distribution(test).stddev().numpy()
+    figures = evaluation.classification_metrics(model.predict_proba(test), labels)
+    return model, figures, {"classes": classes}
+
+
+def predict_classes(model, x, classes):
+    """The header and the rows of the predictions."""
+    probabilities = model.predict_proba(x)
+    spread = model.predict_distribution(x).stddev().numpy()
     header = [f"{what}_{name}" for what in ("probability", "logit_std") for name in classes]
     rows = [
         [classes[row.argmax()], *row, *deviation]
         for row, deviation in zip(probabilities, spread, strict=True)
     ]
-    return model, figures, ["predicted", *header], rows
+    return ["predicted", *header], rows
 
 
 def learn_numbers(x, outcomes, test, test_outcomes, box, epochs):
@@ -272,22 +286,84 @@ def learn_numbers(x, outcomes, test, test_outcomes, box, epochs):
     train(model, fitted, scaled[kept:].astype("float32"), epochs, "mse")
     model.calibrate(held_out, scaled[:kept])
 
-    predicted = model.predict_distribution(test)
-    mean = predicted.mean().numpy()[:, 0] * unit + middle
-    deviation = predicted.stddev().numpy()[:, 0] * unit
+    reading = {"middle": float(middle), "unit": float(unit)}
+    mean, deviation = np.transpose(predict_numbers(model, test, **reading)[1])
     figures = {
         "examples": len(test_y),
         **evaluation.gaussian_metrics(test_y - mean, deviation),
         "rmse_of_the_mean": float(np.sqrt(np.mean((test_y - y.mean()) ** 2))),
     }
-    rows = np.stack([mean, deviation], axis=-1).tolist()
-    return model, figures, ["predicted", "std"], rows
+    return model, figures, reading
+
+
+def predict_numbers(model, x, middle, unit):
+    """As `predict_classes`, in the outcomes' unit."""
+    predicted = model.predict_distribution(x)
+    mean = predicted.mean().numpy()[:, 0] * unit + middle
+    deviation = predicted.stddev().numpy()[:, 0] * unit
+    return ["predicted", "std"], np.stack([mean, deviation], axis=-1).tolist()
+
+
+def standardised(x, mean, std):
+    """Observations of values of about 1, in float32."""
+    values = np.where(np.isfinite(x["variance"]), (x["values"] - mean) / std, 0.0)
+    # Not before: the squares of readings in small or large units are beyond float32.
+    return {key: array.astype("float32") for key, array in {**x, "values": values}.items()}
+
+
+def write_predictions(folder, model, about, x, ids, outcomes):
+    """predictions.csv and fits.png, for records with or without outcomes."""
+    predict = predict_classes if "classes" in about["reading"] else predict_numbers
+    header, rows = predict(model, x, **about["reading"])
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "predictions.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "outcome", *header])
+        for name, row in zip(ids, rows, strict=True):
+            texts = [entry if isinstance(entry, str) else f"{entry:.6g}" for entry in row]
+            writer.writerow([name, outcomes.get(name, ""), *texts])
+    shown = {key: array[:3] for key, array in x.items()}
+    scale = np.array(about["mean"]), np.array(about["std"])
+    figure = draw_fits(model, shown, ids[:3], about["variables"], scale, about["box"])
+    figure.savefig(folder / "fits.png", dpi=120)
+
+
+def predict_new(options):
+    """Predictions of a trained model for the records of a file."""
+    trained = Path(options.model)
+    try:
+        about = json.loads((trained / ABOUT).read_text(encoding="utf-8"))
+        model = keras.models.load_model(trained / "model.keras")
+    except (OSError, ValueError) as error:
+        raise SystemExit(
+            f"--model {trained}: {error}; give the --output of a training run"
+        ) from error
+    records = read_series(options.series, about["from_start"])
+    unknown = {variable for rows in records.values() for _, variable, _ in rows}
+    unknown -= set(about["variables"])
+    if unknown:
+        raise SystemExit(
+            f"{options.series} has readings of {sorted(unknown)[0]!r}, which the model does not "
+            f"know; it knows {', '.join(about['variables'])}: drop the others' rows"
+        )
+    ids = sorted(records)
+    x = standardised(arrays(records, ids, about["variables"]), about["mean"], about["std"])
+    times = x["points"][np.isfinite(x["variance"]).any(-1)]
+    start, end = about["box"]
+    outside = np.mean((times < start) | (times > end))
+    if outside:
+        print(f"{outside:.1%} of the times lie outside {start:g} to {end:g}, where the model looks")
+    write_predictions(Path(options.output), model, about, x, ids, {})
+    print(f"wrote predictions.csv and fits.png to {options.output}")
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--series", metavar="CSV", help="columns id, time, variable, value")
     parser.add_argument("--outcomes", metavar="CSV", help="columns id, outcome")
+    parser.add_argument(
+        "--model", metavar="FOLDER", help="predict with the model of this --output of a training"
+    )
     parser.add_argument("--task", choices=("classification", "regression"))
     parser.add_argument(
         "--box", type=float, nargs=2, metavar=("START", "END"),
@@ -301,6 +377,10 @@ def main(arguments=None):
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--records", type=int, default=300, help="to make up, without files")
     options = parser.parse_args(arguments)
+    if options.model:
+        if not options.series or options.outcomes:
+            raise SystemExit("--model predicts: give --series besides, and no --outcomes")
+        return predict_new(options)
     if (options.series is None) != (options.outcomes is None):
         raise SystemExit("give --series and --outcomes, or neither")
     if options.box and not -math.inf < options.box[0] < options.box[1] < math.inf:
@@ -324,10 +404,7 @@ def main(arguments=None):
     if unread.any():
         raise SystemExit(f"{variables[np.argmax(unread)]!r} is not read in the training records")
     mean, std = scales(x)
-    for part in (x, test):
-        scaled = np.where(np.isfinite(part["variance"]), (part["values"] - mean) / std, 0.0)
-        # Not before: the squares of readings in small or large units are beyond float32.
-        part.update({k: a.astype("float32") for k, a in {**part, "values": scaled}.items()})
+    x, test = (standardised(part, mean, std) for part in (x, test))
     times = x["points"][np.isfinite(x["variance"]).any(-1)]
     box = options.box or (float(times.min()), float(times.max()))
 
@@ -340,22 +417,22 @@ def main(arguments=None):
 
     learn = {"classification": learn_classes, "regression": learn_numbers}[task]
     known = [outcomes[name] for name in ids]
-    model, figures, header, rows = learn(x, known[:cut], test, known[cut:], box, options.epochs)
+    model, figures, reading = learn(x, known[:cut], test, known[cut:], box, options.epochs)
     print({key: round(value, 3) for key, value in figures.items()})
 
     folder = Path(options.output)
-    folder.mkdir(parents=True, exist_ok=True)
+    about = {
+        "variables": variables,
+        "mean": mean.tolist(),
+        "std": std.tolist(),
+        "box": list(box),
+        "from_start": options.from_start,
+        "reading": reading,
+    }
+    write_predictions(folder, model, about, test, ids[cut:], outcomes)
     model.save(folder / "model.keras")
-    with open(folder / "predictions.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "outcome", *header])
-        for name, row in zip(ids[cut:], rows, strict=True):
-            texts = [entry if isinstance(entry, str) else f"{entry:.6g}" for entry in row]
-            writer.writerow([name, outcomes[name], *texts])
-    shown = {key: array[:3] for key, array in test.items()}
-    figure = draw_fits(model, shown, ids[cut : cut + 3], variables, (mean, std), box)
-    figure.savefig(folder / "fits.png", dpi=120)
-    print(f"wrote model.keras, predictions.csv and fits.png to {folder}")
+    (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    print(f"wrote model.keras, {ABOUT}, predictions.csv and fits.png to {folder}")
     return figures
 
 

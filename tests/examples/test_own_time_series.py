@@ -184,3 +184,42 @@ def test_a_stretch_far_longer_than_the_records_is_spoken_of(files, tmp_path, eag
 def test_a_box_without_length(files, box):
     with pytest.raises(SystemExit, match="--box is .*give START before END"):
         run(files, "--box", *box)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_predicts_for_records_without_outcome(files, tmp_path, eagerly, capsys, task):
+    if task == "regression":
+        numbers = {f"p{n:03d}": 5000 + 10 * n for n in range(24)}
+        with open(files[1], "w", newline="") as file:
+            csv.writer(file).writerows([("id", "outcome"), *numbers.items()])
+    trained, new = tmp_path / "trained", tmp_path / "new"
+    run(files, "--epochs", "1", "--output", str(trained), "--task", task, "--from-start")
+    arguments = ["--model", str(trained), "--output", str(new), "--series"]
+    EXAMPLE["main"]([*arguments, str(files[0])])
+    with open(new / "predictions.csv", newline="") as file:
+        found = {row["id"]: row for row in csv.DictReader(file)}
+    assert len(found) == 23  # one has no readings
+    with open(trained / "predictions.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows
+    for row in rows:
+        if row["id"] not in found:
+            continue
+        assert found[row["id"]].pop("outcome") == "" and row.pop("outcome")
+        for key, text in row.items():
+            wanted = text if key == "id" or text.isalpha() else pytest.approx(float(text), rel=1e-4)
+            got = found[row["id"]][key]
+            assert (got if isinstance(wanted, str) else float(got)) == wanted
+    assert (new / "fits.png").read_bytes().startswith(b"\x89PNG")
+
+    later = tmp_path / "later.csv"
+    later.write_text("id,time,variable,value\nq,0,pulse,80\nq,1000,pulse,90\n")
+    EXAMPLE["main"]([*arguments, str(later)])
+    assert "50.0% of the times lie outside 0 to" in capsys.readouterr().out
+    later.write_text("id,time,variable,value\nq,0,height,180\n")
+    with pytest.raises(SystemExit, match="readings of 'height', which the model does not know"):
+        EXAMPLE["main"]([*arguments, str(later)])
+    with pytest.raises(SystemExit, match="--model .*give the --output of a training run"):
+        EXAMPLE["main"](["--model", str(tmp_path / "no"), "--series", str(later)])
+    with pytest.raises(SystemExit, match="--model predicts: give --series"):
+        EXAMPLE["main"](["--model", str(trained)])

@@ -429,6 +429,13 @@ def test_bad_statics_and_labels_are_named():
     for call in (model.fit, model.evaluate):
         with pytest.raises(ValueError, match="y is NaN for 2 of 5 examples, the first of them 1: "):
             call(x, np.array([0, np.nan, 1, np.nan, 0]))
+        for texts in (np.array(list("abbab")), np.array(list("abbab"), object)):
+            with pytest.raises(
+                ValueError, match="y holds texts; labels are whole numbers 0 to K - 1"
+            ):
+                call(x, texts)
+        with pytest.raises(ValueError, match=r"y is a list; give an array of labels or targets"):
+            call(x, [0, 1, 1, 0, 1])
 
 
 def test_channels_read_together_may_share_all():

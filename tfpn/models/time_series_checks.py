@@ -7,8 +7,15 @@ from tfpn.models.time_series_inputs import FINITE, KNOWN
 
 
 def check_targets(y):
-    """Raises ValueError if labels or targets in an array have NaN, which a loss would not name."""
+    """Raises ValueError for texts, lists and NaN, which Keras refuses or takes without a name."""
+    if isinstance(y, list):
+        raise ValueError("y is a list; give an array of labels or targets: numpy.asarray(y).")
     y = np.asarray(y)
+    if y.dtype.kind in "US" or y.ndim and any(isinstance(label, str) for label in y.flat):
+        raise ValueError(
+            "y holds texts; labels are whole numbers 0 to K - 1: give those of "
+            "numpy.unique(y, return_inverse=True)."
+        )
     if y.dtype.kind != "f":
         return
     wrong = np.unique(np.argwhere(np.isnan(y))[:, 0])
