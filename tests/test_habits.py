@@ -240,6 +240,12 @@ class TestScikitLearn:
         assert losses(labels, None)[0] != pytest.approx(expected[0], rel=1e-2)
         with pytest.raises(ValueError, match=r"keys \['sick'\], which are no labels; y has"):
             losses(labels, {"sick": 2.0})
+        with pytest.raises(ValueError, match=r"keys \[0\], which are no labels; y has"):
+            losses(codes + 7, {0: 2.0, 7: 1.0})
+        # n / (K n_k)
+        balanced = losses(codes, {0: 16 / 18, 1: 16 / 15, 2: 16 / 15})
+        assert losses(labels, "balanced") == pytest.approx(balanced, rel=1e-6)
+        assert balanced != pytest.approx(losses(labels, None), rel=1e-6)
 
     def test_a_model_for_a_function(self):
         with pytest.raises(TypeError, match="model is a PNCNN; give a function"):
@@ -255,6 +261,8 @@ class TestScikitLearn:
             ([0.0, 1.0, np.nan], "NaN or None for 1 examples"),
             (["ill", None, "well"], "NaN or None for 1 examples"),
             (np.array(["ill", np.nan, "well"], object), "NaN or None for 1 examples"),
+            (["ill", np.nan, "well"], "NaN or None for 1 examples"),
+            (pd.Series(["ill", None, None], dtype="string"), "NaN or None for 2 examples"),
             ([0.3, 1.7, 2.9], "continuous"),
             (np.eye(3), r"shape \(3, 3\)"),
         ],

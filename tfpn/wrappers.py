@@ -5,9 +5,11 @@ estimators; they take observations as one array, made by `pack`, which scikit-le
 """
 
 import warnings
+from collections.abc import Mapping
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -24,8 +26,9 @@ def from_frame(
         frame: a pandas DataFrame.
         example: name of the column that says which example a reading belongs to.
         points: name of the column of coordinates, or a list of d names. Numbers: of times subtract
-            each example's start and divide by a unit, such as
-            ``(time - time.groupby(example).transform("min")) / pandas.Timedelta("1h")``.
+            each example's own start (a common one only if all share a clock) and divide by a unit,
+            such as ``(t - t.groupby(frame["id"]).transform("min")) / pandas.Timedelta("1h")`` of
+            a column ``t``, where the column "id" says the example.
         value: name of the column of values. Rows where it is NaN are left out: nothing was read.
         channel: name of the column that says what was read, or None if there is one channel.
         variance: variance of the readings' noise: the name of a column, or as for
@@ -114,7 +117,7 @@ def _readings(frame, labels, points, value, noise):
         if frame[name].dtype.kind not in "biuf":
             raise TypeError(
                 f"column {name!r} holds {frame[name].dtype}; give numbers (of times subtract "
-                "each example's start and divide by a unit, and text goes through "
+                "each example's own start and divide by a unit, and text goes through "
                 "pandas.to_numeric)."
             )
     frame = frame[frame[value].notna()]
@@ -216,6 +219,12 @@ def unpack(X, spatial_dim):
     return dict(zip(KEYS, parts, strict=True))
 
 
+def _is_missing(label):
+    """Whether a label is None, NaN or pandas.NA, whose comparisons are neither true nor false."""
+    same = label == label
+    return label is None or not (isinstance(same, (bool, np.bool_)) and same)
+
+
 class _PNEstimator(BaseEstimator):
     """What the estimators share."""
 
@@ -255,7 +264,8 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
             have the same model each time let it begin with ``keras.utils.set_random_seed(0)``.
         model_kwargs: dict of further arguments of ``model``, for a search to vary.
         fit_kwargs: dict of arguments of Keras's `fit`, such as ``epochs`` and ``batch_size``. Here
-            ``class_weight`` has labels for keys, whatever kind they are; the others weigh 1.
+            ``class_weight`` has labels for keys, whatever kind they are, and labels it lacks weigh
+            1; or it is "balanced", as in scikit-learn.
 
     Attributes:
         model_: the fitted Keras model; `fit` calls its `adapt` first.
@@ -284,7 +294,7 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
         Args:
             X: array [B, N, d + 2c] from `pack`.
             y: labels [B] of any kind.
-            **kwargs: of Keras's `fit`, such as ``sample_weight``.
+            **kwargs: of Keras's `fit`, such as ``sample_weight``, in place of ``fit_kwargs``.
 
         Raises:
             ValueError: if there are fewer than two classes in ``y``, if it holds NaN, None or
@@ -292,8 +302,9 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
                 another shape of ``X`` or ``y``.
             TypeError: if ``model`` is a model rather than a function that makes one.
         """
-        y = column_or_1d(y)
-        missing = sum(label is None or label != label for label in y.tolist())
+        # Before they become one array: among texts NaN would turn into the text "nan".
+        given, y = y, column_or_1d(y)
+        missing = sum(map(_is_missing, np.asarray(given, object).flat))
         if missing:
             raise ValueError(f"y: found NaN or None for {missing} examples; drop these examples.")
         check_classification_targets(y)
@@ -302,12 +313,15 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
             raise ValueError(f"y holds the class {self.classes_.tolist()} alone; give two or more.")
         arguments = {**(self.fit_kwargs or {}), **kwargs}
         if arguments.get("class_weight") is not None:
-            kwargs["class_weight"] = self._weights(arguments["class_weight"])
+            kwargs["class_weight"] = self._weights(arguments["class_weight"], y)
         return self._fit(X, codes, len(self.classes_), kwargs)
 
-    def _weights(self, by_label):
+    def _weights(self, by_label, y):
         """Class weights by number, as Keras takes them."""
         labels = self.classes_.tolist()
+        if not isinstance(by_label, Mapping):  # "balanced"; scikit-learn refuses anything else
+            weights = compute_class_weight(by_label, classes=self.classes_, y=y)
+            return dict(enumerate(weights.tolist()))
         unknown = [label for label in by_label if label not in labels]
         if unknown:
             raise ValueError(

@@ -182,6 +182,7 @@ def test_data_without_a_validation_part_are_refused(tmp_path):
     with pytest.raises(training.RunError, match="validation_fraction above 0"):
         search(tmp_path / "search", "data.validation_fraction=0.0")
     recipe = recipes.load("physionet2012")
+    recipes.override(recipe, "training.patience=0")
     with pytest.raises(
         recipes.RecipeError, match="physionet2012 has no validation_fraction.*final"
     ):

@@ -7,14 +7,21 @@ from tfpn.models.time_series_inputs import FINITE, KNOWN
 
 
 def check_targets(y):
-    """Raises ValueError for texts, lists and NaN, which Keras refuses or takes without a name."""
-    if isinstance(y, list):
-        raise ValueError("y is a list; give an array of labels or targets: numpy.asarray(y).")
+    """Raises ValueError for lists, texts, objects and NaN, which Keras refuses without a name."""
+    if isinstance(y, (list, tuple)):
+        raise ValueError(
+            f"y is a {type(y).__name__}; give an array of labels or targets: numpy.asarray(y)."
+        )
     y = np.asarray(y)
-    if y.dtype.kind in "US" or y.ndim and any(isinstance(label, str) for label in y.flat):
+    if y.dtype.kind in "US" or y.dtype.kind == "O" and any(isinstance(o, str) for o in y.flat):
         raise ValueError(
             "y holds texts; labels are whole numbers 0 to K - 1: give those of "
             "numpy.unique(y, return_inverse=True)."
+        )
+    if y.dtype.kind == "O" and y.ndim:  # None and a dict have no axes
+        raise ValueError(
+            "y has the dtype object; give an array of numbers, y.astype(int) for labels, after "
+            "leaving out examples without one."
         )
     if y.dtype.kind != "f":
         return
