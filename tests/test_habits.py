@@ -394,7 +394,7 @@ class TestPandas:
         "change, arguments, error, message",
         [
             ({}, {"value": "v"}, ValueError, r"no column \['v'\]; it has \['id', 'x'"),
-            ({"x": "now"}, {}, TypeError, "column 'x' holds .*give numbers"),
+            ({"x": "now"}, {}, TypeError, "column 'x' holds .*each example's own start"),
             ({"x": np.nan}, {}, ValueError, "column 'x' is empty in the row 1, which"),
             ({"id": None}, {}, ValueError, "column 'id' is empty in the row 1, which"),
             ({"value": np.nan}, {}, ValueError, "column 'value' of frame holds no value"),
