@@ -76,8 +76,7 @@ def made_up():
     y = np.array([float(outcomes[name]) for name in ids])
     parts = (slice(0, 225), slice(225, None))
     mean, deviation = own_time_series.scales({key: array[parts[0]] for key, array in x.items()})
-    scaled = np.where(np.isfinite(x["variance"]), (x["values"] - mean) / deviation, 0.0)
-    x = {key: array.astype("float32") for key, array in {**x, "values": scaled}.items()}
+    x = own_time_series.standardised(x, mean, deviation)
     return [({key: array[part] for key, array in x.items()}, y[part]) for part in parts]
 
 
