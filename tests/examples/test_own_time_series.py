@@ -1,20 +1,23 @@
 """The example for one's own time series: from CSV files to predictions, and what it refuses."""
 
 import csv
-import runpy
+import json
+import sys
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 
-EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "own_time_series.py"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+import own_time_series as example
+import time_series_tables
 
 
 @pytest.fixture
 def files(tmp_path):
     """Readings and outcomes of 24 records, the last without readings, one time read twice."""
-    series, outcomes = EXAMPLE["make_up"](24)
+    series, outcomes = example.make_up(24)
     del series["p023"]
     series["p000"].append((series["p000"][0][0], "pulse", 100.0))
     rows = [(name, *reading) for name, readings in series.items() for reading in readings]
@@ -32,7 +35,7 @@ def files(tmp_path):
 
 def run(files, *options):
     series, outcomes = map(str, files)
-    return EXAMPLE["main"](["--series", series, "--outcomes", outcomes, *options])
+    return example.main(["--series", series, "--outcomes", outcomes, *options])
 
 
 def test_files_to_predictions(files, tmp_path, eagerly):
@@ -87,10 +90,10 @@ def test_numbers_are_predicted_in_their_own_unit(files, tmp_path, eagerly, capsy
 def test_the_task_is_read_from_the_outcomes(outcomes, wanted, task):
     outcomes = {f"p{n}": outcome for n, outcome in enumerate(outcomes)}
     if task.endswith("ion"):
-        assert EXAMPLE["read_task"](outcomes, wanted) == task
+        assert time_series_tables.read_task(outcomes, wanted) == task
     else:
         with pytest.raises(SystemExit, match=task):
-            EXAMPLE["read_task"](outcomes, wanted)
+            time_series_tables.read_task(outcomes, wanted)
 
 
 def test_units_of_readings_do_not_matter(files, tmp_path, eagerly):
@@ -107,7 +110,7 @@ def test_units_of_readings_do_not_matter(files, tmp_path, eagerly):
 
 def test_readings_of_one_time_are_averaged():
     records = {"a": [(2.0, "x", 1.0), (1.0, "y", 5.0), (2.0, "x", 3.0)]}
-    x = EXAMPLE["arrays"](records, ["a", "b"], ["x", "y"])
+    x = example.arrays(records, ["a", "b"], ["x", "y"])
     np.testing.assert_array_equal(x["points"][0, :, 0], [1.0, 2.0])
     np.testing.assert_array_equal(x["values"][0], [[0.0, 5.0], [2.0, 0.0]])
     np.testing.assert_array_equal(np.isfinite(x["variance"][0]), [[False, True], [True, False]])
@@ -119,9 +122,21 @@ def test_readings_of_one_time_are_averaged():
     [
         (0, "id,time", "id,hour", r"series.csv: found the columns .*, time missing"),
         (0, "p001,", "p001,late", r"series.csv, line \d+: time is 'late.*give a number"),
+        (
+            0,
+            "p001,",
+            "p001,2024-05-01T",
+            r"time is '2024.*with pandas, .*dt.total_seconds\(\) / 3600",
+        ),
+        (0, "pulse,", "pulse,nan", r"line 2: value is 'nan.*leave out readings that failed"),
         (0, ",pulse,", ",,", r"series.csv, line 2: variable is empty"),
         (1, "p003,", "p002,", r"outcomes.csv, line 5: a second outcome of 'p002'"),
-        (1, "p003,", "q003,", r"no outcome for 1 records of the series, such as 'p003'"),
+        (
+            1,
+            "p003,",
+            "q003,",
+            r"no outcome for 1 records of the series, such as 'p003'.*with --model",
+        ),
         (1, "well", "ill", r"all outcomes are 'ill'"),
     ],
 )
@@ -137,7 +152,7 @@ def test_files_that_are_not_there(files, tmp_path):
     with pytest.raises(SystemExit, match="cannot read .*none.csv"):
         run((tmp_path / "none.csv", files[1]))
     with pytest.raises(SystemExit, match="give --series and --outcomes, or neither"):
-        EXAMPLE["main"](["--series", "x"])
+        example.main(["--series", "x"])
     files[1].write_text("id,outcome\n")
     with pytest.raises(SystemExit, match="outcomes.csv has no rows"):
         run(files)
@@ -163,7 +178,8 @@ def many_variables(tmp_path):
 
 def test_many_variables_and_records_without_a_common_clock(tmp_path, eagerly, capsys):
     files = many_variables(tmp_path)
-    with pytest.raises(SystemExit, match="same in float32.*give --from-start.*or, if all share"):
+    advice = "same in float32.*; --from-start counts each .* or subtract .* such as 17000"
+    with pytest.raises(SystemExit, match=advice):
         run(files)
     options = "--epochs", "1", "--output", str(tmp_path / "out")
     run(files, *options, "--from-start")
@@ -172,17 +188,55 @@ def test_many_variables_and_records_without_a_common_clock(tmp_path, eagerly, ca
     assert model.get_config()["in_channels"] == 7
     start, end = model.get_config()["pooling"]
     assert start == 0.0 and end < 36000.0
+    about = json.loads((tmp_path / "out" / "about.json").read_text())
+    assert about["from_start"] and about["task"] == "classification"
+    assert about["box"] == [start, end] and about["classes"] == ["a", "b"]
     assert "give --from-start" not in capsys.readouterr().out
 
 
 def test_a_stretch_far_longer_than_the_records_is_spoken_of(files, tmp_path, eagerly, capsys):
     run(files, "--epochs", "1", "--output", str(tmp_path / "out"), "--box", "0", "4800")
-    assert "4800 long, a typical record 4" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "looks at 0 to 4800, and a typical record is 4" in printed
+    assert "give --from-start; for a shorter stretch of time, give --box" in printed
+    assert "readings (" not in printed  # none is outside
+
+
+def test_times_that_are_spoken_of(capsys):
+    # Of two variables read at one time, a record has no length that says anything.
+    once = {f"r{n}": [(5.0, "x", 1.0), (5.0, "y", 1.0)] for n in range(9)}
+    records = {**once, "long": [(0.0, "x", 1.0), (60.0, "x", 1.0)]}
+    time_series_tables.report_times(records, (0.0, 100.0), False)
+    assert capsys.readouterr().out == ""
+    time_series_tables.report_times(records, (0.0, 700.0), True)
+    printed = capsys.readouterr().out
+    assert "a typical record is 60 long" in printed and "--box" in printed
+    assert "--from-start" not in printed  # which has been given
+    time_series_tables.report_outside(records, (0.0, 50.0))
+    assert "1 of 20 readings (5.0%) lie outside 0 to 50" in capsys.readouterr().out
+    # Counted as the model does, which takes float32.
+    end = float(np.float32(0.7))  # less than 0.7
+    time_series_tables.report_outside({"a": [(0.7, "x", 1.0)]}, (0.0, end))
+    assert capsys.readouterr().out == ""
+
+
+def test_records_too_long_for_float32(tmp_path, files):
+    rows = [("p000", 1e9 + second, "pulse", 1.0) for second in range(99)]
+    with open(files[0], "a", newline="") as file:
+        csv.writer(file).writerows(rows)
+    with pytest.raises(SystemExit, match="in float32.*; leave out readings long after"):
+        run(files, "--from-start")
+    write = (tmp_path / "about.json").write_text
+    write(json.dumps({"from_start": False}))
+    keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)]).save(tmp_path / "model.keras")
+    new = ["--model", str(tmp_path), "--series", str(files[0]), "--output", str(tmp_path / "new")]
+    with pytest.raises(SystemExit, match="in float32.*; count times as in the series of the train"):
+        example.main(new)
 
 
 @pytest.mark.parametrize("box", [("5", "0"), ("1", "1"), ("0", "inf"), ("nan", "1")])
 def test_a_box_without_length(files, box):
-    with pytest.raises(SystemExit, match="--box is .*give START before END"):
+    with pytest.raises(SystemExit, match="--box is .*give START before END, both finite"):
         run(files, "--box", *box)
 
 
@@ -195,7 +249,7 @@ def test_predicts_for_records_without_outcome(files, tmp_path, eagerly, capsys, 
     trained, new = tmp_path / "trained", tmp_path / "new"
     run(files, "--epochs", "1", "--output", str(trained), "--task", task, "--from-start")
     arguments = ["--model", str(trained), "--output", str(new), "--series"]
-    EXAMPLE["main"]([*arguments, str(files[0])])
+    example.main([*arguments, str(files[0])])
     with open(new / "predictions.csv", newline="") as file:
         found = {row["id"]: row for row in csv.DictReader(file)}
     assert len(found) == 23  # one has no readings
@@ -214,12 +268,89 @@ def test_predicts_for_records_without_outcome(files, tmp_path, eagerly, capsys, 
 
     later = tmp_path / "later.csv"
     later.write_text("id,time,variable,value\nq,0,pulse,80\nq,1000,pulse,90\n")
-    EXAMPLE["main"]([*arguments, str(later)])
-    assert "50.0% of the times lie outside 0 to" in capsys.readouterr().out
-    later.write_text("id,time,variable,value\nq,0,height,180\n")
-    with pytest.raises(SystemExit, match="readings of 'height', which the model does not know"):
-        EXAMPLE["main"]([*arguments, str(later)])
+    capsys.readouterr()
+    example.main([*arguments, str(later)])
+    printed = capsys.readouterr().out
+    assert "1 of 2 readings (50.0%) lie outside 0 to" in printed
+    assert "has no readings of lactate, temperature" in printed
+    later.write_text("id,time,variable,value\nq,0,height,180\nq,0,age,70\nq,1,pulse,80\n")
+    with pytest.raises(
+        SystemExit, match="readings of 'age', 'height'; the model knows lactate, pulse, t"
+    ):
+        example.main([*arguments, str(later)])
+    for option in (["--task", task], ["--box", "0", "1"], ["--from-start"]):
+        with pytest.raises(SystemExit, match=f"as it was trained: leave out {option[0]}"):
+            example.main([*arguments, str(later), *option])
+    before = (trained / "predictions.csv").read_bytes()
+    with pytest.raises(SystemExit, match="--output is .*give another folder"):
+        example.main(["--model", str(trained), "--series", str(files[0]), "--output", str(trained)])
+    assert (trained / "predictions.csv").read_bytes() == before
     with pytest.raises(SystemExit, match="--model .*give the --output of a training run"):
-        EXAMPLE["main"](["--model", str(tmp_path / "no"), "--series", str(later)])
+        example.main(["--model", str(tmp_path / "no"), "--series", str(later)])
     with pytest.raises(SystemExit, match="--model predicts: give --series"):
-        EXAMPLE["main"](["--model", str(trained)])
+        example.main(["--model", str(trained)])
+
+
+def test_a_program_of_ones_own_predicts_changed_records(eagerly):
+    records, outcomes = example.make_up(24, "regression")
+    part, test, about = example.prepare(records, outcomes)
+    assert len(part.ids) == 18 and len(test.ids) == 6
+    assert test.outcomes == [outcomes[name] for name in test.ids]
+    keras.utils.set_random_seed(0)
+    model, scale = example.fit_numbers(part, about["box"], epochs=1)
+    weights = model.get_weights()
+    mean, deviation = example.predict_numbers(model, test.x, **scale)
+    found = example.measure_numbers(model, part, test, **scale)["rmse"]
+    wrong = mean - np.array(test.outcomes, "float64")
+    assert found == pytest.approx(np.sqrt(np.mean(wrong**2)), rel=1e-4)  # float32
+
+    # Without most of its readings a record is predicted otherwise, in the same unit.
+    changed = {**records, test.ids[0]: records[test.ids[0]][:2]}
+    other, other_deviation = example.predict_numbers(
+        model, example.inputs(changed, test.ids, about), **scale
+    )
+    assert abs(other[0] - mean[0]) > 1e-3
+    np.testing.assert_allclose(other[1:], mean[1:], rtol=1e-3)  # padded otherwise
+    days = np.array(list(outcomes.values()), "float64")
+    assert np.all(np.abs(other - days.mean()) < 5 * days.std())
+    assert np.all((other_deviation > 0.1 * days.std()) & (deviation > 0.1 * days.std()))
+    for before, after in zip(weights, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_a_class_that_only_test_records_have():
+    records, outcomes = example.make_up(24)
+    last = example.prepare(records, outcomes)[1].ids[-1]
+    part, _, about = example.prepare(records, outcomes | {last: "other"})
+    classes = ["ill", "other", "well"]
+    with pytest.raises(
+        SystemExit, match="too few to train 3 classes: none is 'other'; add records"
+    ):
+        example.fit_classes(part, classes, about["box"], 1)
+
+
+def test_a_variable_that_only_test_records_have():
+    records, outcomes = example.make_up(24)
+    name = example.prepare(records, outcomes)[1].ids[0]
+    with pytest.raises(SystemExit, match="'height' is not read in the training records; drop"):
+        example.prepare({**records, name: [(0.0, "height", 180.0)]}, outcomes)
+
+
+def test_seven_variables_are_drawn_as_six():
+    records = {"a": [(float(n), f"v{n}", 10.0 * n) for n in range(7)]}
+    names = [f"v{n}" for n in range(7)]
+    about = {"variables": names, "mean": np.zeros(7), "std": np.arange(1.0, 8.0)}
+    x = example.inputs(records, ["a"], about)
+    model = example.build({"num_classes": 2}, 7, (0.0, 6.0))
+    model.adapt(x)
+    scale = about["mean"], about["std"]
+    figure = example.draw_fits(model, x, ["a"], names, scale, (0.0, 6.0))
+    assert [panel.get_ylabel() for panel in figure.axes] == names[:6]
+    assert figure.axes[-1].get_xlabel() == "time"
+    assert "two standard deviations, without the noise" in figure.get_suptitle()
+    assert "6 of 7 variables" in figure.get_suptitle()
+    fit = model.input_process(x, np.array([[[5.0]]], "float32"))
+    curve = figure.axes[5].lines[0]
+    drawn = np.interp(5.0, curve.get_xdata(), curve.get_ydata())
+    assert drawn == pytest.approx(float(fit.mean()[0, 5, 0]) * 6.0, rel=0.02, abs=0.02)
+    assert figure.axes[5].lines[1].get_ydata() == pytest.approx([50.0], rel=1e-5)
