@@ -31,7 +31,7 @@ from tfpn.training.batches import cut, lengths
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 import own_time_series
 
-VARIABLES = ("lactate", "pulse", "temperature")
+# By the places of lactate, pulse and temperature.
 LACKING = {"all": [], "without the pulse": [1], "without lactate": [0], "none at all": [0, 1, 2]}
 # Of the marginal likelihood in the loss; the first one is the models' default.
 WEIGHTS = (5e-5, 0.1, 1.0)
@@ -70,14 +70,8 @@ def coverage(by_channel):
 
 def made_up():
     """Standardised observations and outcomes of made-up records: for training and for testing."""
-    records, outcomes = own_time_series.make_up(300, "regression")
-    ids = np.random.default_rng(0).permutation(list(outcomes)).tolist()
-    x = own_time_series.arrays(records, ids, list(VARIABLES))
-    y = np.array([float(outcomes[name]) for name in ids])
-    parts = (slice(0, 225), slice(225, None))
-    mean, deviation = own_time_series.scales({key: array[parts[0]] for key, array in x.items()})
-    x = own_time_series.standardised(x, mean, deviation)
-    return [({key: array[part] for key, array in x.items()}, y[part]) for part in parts]
+    parts = own_time_series.prepare(*own_time_series.make_up(300, "regression"))[:2]
+    return [(part.x, np.array([float(outcome) for outcome in part.outcomes])) for part in parts]
 
 
 def fitted(x, y, weight, epochs):

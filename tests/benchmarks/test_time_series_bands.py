@@ -59,3 +59,11 @@ def test_nothing_is_read_of_what_is_taken_away():
         np.isfinite(found["variance"][..., 0]).all() and np.isinf(found["variance"][..., 1]).all()
     )
     assert np.isfinite(x["variance"]).all()
+
+
+def test_made_up_records_are_standardised():
+    (x, y), (test, test_y) = time_series_bands.made_up()
+    assert len(y) == len(x["values"]) == 225 and len(test_y) == len(test["values"]) == 75
+    for channel in range(3):
+        readings = x["values"][..., channel][np.isfinite(x["variance"][..., channel])]
+        assert abs(readings.mean()) < 1e-5 and readings.std() == pytest.approx(1.0, abs=1e-5)
