@@ -313,3 +313,19 @@ print("works")
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "works"
+
+
+def test_inside_of_other_models(emitted):
+    """Sequential, functional and nested models, and `TimeDistributed`."""
+    layer = emitted("scalars")[0](spacing=0.5)
+    fields = np.random.default_rng(2).normal(size=(2, *sizes("scalars"))).astype("float32")
+    expected = layer(fields[0])
+    sequential = keras.Sequential([layer])
+    inputs = keras.Input(fields.shape[2:])
+    steps = keras.Input(fields.shape[1:])
+    np.testing.assert_array_equal(sequential(fields[0]), expected)
+    np.testing.assert_array_equal(keras.Model(inputs, sequential(inputs))(fields[0]), expected)
+    each = keras.Model(steps, keras.layers.TimeDistributed(layer)(steps))
+    found = each(fields)
+    for step in range(fields.shape[1]):
+        np.testing.assert_array_equal(found[:, step], layer(fields[:, step]))

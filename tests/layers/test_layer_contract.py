@@ -12,6 +12,8 @@ from layer_harness import (
     KEYS,
     OTHER_ARGUMENTS,
     assert_same,
+    every_case,
+    every_layer,
     gradients,
     make_input,
 )
@@ -19,13 +21,6 @@ from layer_harness import (
 # Float64, condition numbers below 1e4: rounding stays below 1e-11.
 EXACT = {"rtol": 1e-11, "atol": 1e-11}
 SINGLE = {"rtol": 1e-4, "atol": 1e-4}  # the same in float32: 1e4 times 6e-8, rarely reached
-
-every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-every_layer = pytest.mark.parametrize(
-    "case",
-    {case.layer: case for case in CASES.values()}.values(),
-    ids=lambda case: case.layer.__name__,
-)
 
 
 def symbolic(x, batch=None, points=None):

@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from layer_harness import CASES, assert_same, make_input, slow_convolution
+from layer_harness import CASES, assert_same, make_input
+from layer_references import slow_convolution
 
 import tfpn
 from tfpn.layers import ChannelMix, PNConv, ProbReLU

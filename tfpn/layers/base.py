@@ -62,6 +62,15 @@ class GPLayer(keras.layers.Layer):
             }
         return super().__call__(observations, *args, **kwargs)
 
+    def compute_output_shape(self, *shapes):
+        """Shapes of the output for those of the inputs, as wrappers of layers ask for them."""
+
+        def symbolic(shape):
+            return keras.KerasTensor(shape, dtype=self.algebra_dtype)
+
+        inputs = (keras.tree.map_shape_structure(symbolic, shape) for shape in shapes)
+        return keras.tree.map_structure(lambda t: t.shape, self.compute_output_spec(*inputs))
+
     def _read_numbers(self, key, values):
         try:
             return np.asarray(values, self.algebra_dtype)

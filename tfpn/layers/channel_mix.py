@@ -64,7 +64,7 @@ class ChannelMix(GPLayer):
                 name="bias", shape=(self.filters,), initializer=self.bias_initializer
             )
 
-    def call(self, observations):
+    def call(self, observations, training=False):
         points, values, variance = self._unpack(observations)
         factors, covariance = self._coherent(observations)
         infinite = penalty(tf.reduce_max(variance, axis=-1, keepdims=True))
@@ -86,7 +86,7 @@ class ChannelMix(GPLayer):
             mixed_variance = mix_channels(remainder, tf.square(kernel)) + factor_variance(factors)
         return self._output(points, mixed, mixed_variance, infinite, factors)
 
-    def compute_output_spec(self, observations):
+    def compute_output_spec(self, observations, training=False):
         return self._spec_like(observations, self.filters)
 
     def get_config(self):

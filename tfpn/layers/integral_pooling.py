@@ -112,7 +112,7 @@ class IntegralPooling(GPPosteriorLayer):
         scale = self._check_length("spacing", spacing) / self.spacing
         self.log_length_scale.assign(np.log(self.length_scale * scale))
 
-    def call(self, observations):
+    def call(self, observations, training=False):
         points, values, variance = self._unpack(observations)
         factors, covariance = self._coherent(observations)
         # A finite variance in float64: the observations explain nearly all of the integral's
@@ -164,7 +164,7 @@ class IntegralPooling(GPPosteriorLayer):
         least = tf.linalg.matrix_transpose(least)
         return tf.maximum(variance, tf.nn.relu(least - self._cast(prior["observation_noise"])))
 
-    def compute_output_spec(self, observations):
+    def compute_output_spec(self, observations, training=False):
         batch, _, channels = observations["values"].shape
 
         def spec(*shape):

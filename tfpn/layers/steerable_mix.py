@@ -74,7 +74,7 @@ class SteerableMix(FieldsMixin, GPLayer):
         if self.use_bias and scalars:
             self.bias = self.add_weight(name="bias", shape=(scalars,), initializer="zeros")
 
-    def call(self, observations):
+    def call(self, observations, training=False):
         points, values, variance = self._unpack(observations)
         infinite = penalty(tf.reduce_max(variance, axis=-1, keepdims=True))
         missing = missing_mask(infinite)
@@ -91,7 +91,7 @@ class SteerableMix(FieldsMixin, GPLayer):
         mixed_variance = spread_blocks(mix_block_variance(blocks, weights), self.fields)
         return self._output(points, mixed * (1.0 - missing), mixed_variance, infinite)
 
-    def compute_output_spec(self, observations):
+    def compute_output_spec(self, observations, training=False):
         return self._spec_like(observations, count_channels(self.fields))
 
     def get_config(self):
