@@ -5,6 +5,7 @@ Needs matplotlib (``pip install 'tfpn[plots]'``), and TensorBoard for its event 
 
 import csv
 import importlib.util
+import io
 from pathlib import Path
 
 import keras
@@ -13,6 +14,7 @@ import tensorflow as tf
 
 from tfpn import evaluation, figures
 from tfpn.contract import KEYS
+from tfpn.files import write
 from tfpn.layers import PNConv, SteerablePNConv
 from tfpn.layers.base import check_count
 from tfpn.models.network import PNNetwork
@@ -213,14 +215,16 @@ class TrainingMonitor(keras.callbacks.Callback):
         path, kept = self.folder / "monitor.csv", []
         if not self._begun and path.exists():
             kept = _rows_before(path, epoch)
-        with open(path, "a" if self._begun else "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            if not self._begun:
-                writer.writerows([_HEADER, *kept])
-            for name, value in numbers.items():
-                for place, number in np.ndenumerate(value):
-                    entry = f"[{','.join(map(str, place))}]" if place else ""
-                    writer.writerow([epoch, name + entry, repr(float(number))])
+        file = io.StringIO(newline="")
+        writer = csv.writer(file)
+        if not self._begun:
+            writer.writerows([_HEADER, *kept])
+        for name, value in numbers.items():
+            for place, number in np.ndenumerate(value):
+                entry = f"[{','.join(map(str, place))}]" if place else ""
+                writer.writerow([epoch, name + entry, repr(float(number))])
+        before = path.read_bytes() if self._begun else b""
+        write(path, before + file.getvalue().encode("utf-8"))
         self._begun = True
 
 

@@ -4,6 +4,8 @@ Every function returns a `matplotlib.figure.Figure` that is not registered with 
 has to be closed and no display is needed.
 """
 
+import io
+
 import numpy as np
 import scipy.stats
 from matplotlib import colormaps
@@ -15,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from tfpn import evaluation
 from tfpn.contract import KEYS
+from tfpn.files import write
 
 _PANEL = 1.9  # inches a panel
 _QUERY_BATCH = 2048  # query points evaluated at once, to bound the memory
@@ -227,7 +230,9 @@ def qq_plot(residuals, standard_deviations, *, axes=None, label=None):
 
 def save(figure, path):
     """Writes a figure as a PNG file, at 120 dots an inch."""
-    figure.savefig(path, format="png", dpi=120)
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=120)
+    write(path, file.getbuffer())
 
 
 def _figure(columns, rows, panel=_PANEL):

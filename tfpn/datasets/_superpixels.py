@@ -1,4 +1,3 @@
-import json
 import numbers
 import os
 import pathlib
@@ -7,7 +6,14 @@ import numpy as np
 
 from tfpn.contract import observations
 from tfpn.datasets._mnist import MEAN, SIDE, STD, digest, load_mnist, make_dataset
-from tfpn.datasets.base import Part, check_fraction, check_integer, import_extra, read_cache
+from tfpn.datasets.base import (
+    Part,
+    check_fraction,
+    check_integer,
+    import_extra,
+    read_cache,
+    write_cache,
+)
 
 # Part of the cache's key: raise it when what is computed or how it is stored changes.
 _FORMAT = 1
@@ -108,7 +114,7 @@ def superpixel_mnist(
             name: _build(images[name], num_segments, compactness, num_workers, progress, name)
             for name in ("x_train", "x_test")
         }
-        _write_cache(path, key, superpixels)
+        write_cache(path, key, superpixels)
 
     def part(x, y):
         values = (x[..., 2:] - np.float32(MEAN)) / np.float32(STD)
@@ -188,18 +194,6 @@ def _cache_path(cache_dir, key):
         f"skimage-{key['scikit-image']}-format-{key['format']}-{key['images']}.npz"
     )
     return pathlib.Path(cache_dir) / name
-
-
-def _write_cache(path, key, superpixels):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Under another name first, so that an interrupted run leaves no half a file behind.
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            np.savez_compressed(file, key=json.dumps(key), **superpixels)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _read_cache(path, key, images):

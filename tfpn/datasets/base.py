@@ -2,12 +2,14 @@
 
 import dataclasses
 import importlib
+import io
 import json
 import numbers
 
 import numpy as np
 
 from tfpn.contract import check_observations
+from tfpn.files import write
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -126,6 +128,14 @@ def pad(x, num_points):
         key: np.pad(array, missing, constant_values=np.inf if key == "variance" else 0)
         for key, array in x.items()
     }
+
+
+def write_cache(path, key, arrays):
+    """Writes an npz cache that `read_cache` reads, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = io.BytesIO()
+    np.savez_compressed(file, key=json.dumps(key), **arrays)
+    write(path, file.getbuffer())
 
 
 def read_cache(path, key, names):

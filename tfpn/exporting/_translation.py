@@ -8,6 +8,7 @@ import tensorflow as tf
 import tf2onnx
 from onnx import TensorProto
 
+from tfpn import files
 from tfpn.exporting._functions import DOMAIN, OPSET, functions
 
 
@@ -32,7 +33,7 @@ def translate(predict):
 def write(model, path):
     """Writes an ONNX model that has been checked."""
     onnx.checker.check_model(model)
-    onnx.save(model, path)
+    files.write(path, model.SerializeToString())
 
 
 def _converted(predict):

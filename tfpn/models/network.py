@@ -1,5 +1,7 @@
 """What the models share: their inputs, the checks of them, and the start from data."""
 
+import functools
+import os
 import warnings
 
 import keras
@@ -7,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.contract import KEYS, check_observations, check_query
+from tfpn.files import write_by
 from tfpn.layers.base import GPPosteriorLayer
 from tfpn.models.head import domain_unit
 from tfpn.models.predictive import Predictive, not_calibrated
@@ -249,14 +252,24 @@ class PNNetwork(Trainable, Predictive, keras.Model):
                 or spacing * max(filled, 1.0)
             )
 
-    def save(self, filepath, *args, **kwargs):
-        """Keras's, for its own format: the older .h5 cannot be loaded again."""
+    def save(self, filepath, overwrite=True, zipped=None, **kwargs):
+        """Keras's, for its own format: the older .h5 cannot be loaded again.
+
+        A file that is replaced stays as it was until all is written (`tfpn.files.write`).
+        """
         if str(filepath).endswith((".h5", ".hdf5")):
             raise ValueError(
                 f"filepath must end in .keras, found {str(filepath)!r}: Keras cannot load this "
                 "model from the older format. save_weights('....weights.h5') keeps weights alone."
             )
-        super().save(filepath, *args, **kwargs)
+        save = functools.partial(super().save, overwrite=overwrite, zipped=zipped, **kwargs)
+        _save(save, filepath, overwrite and zipped is not False)
+
+    def save_weights(self, filepath, overwrite=True, max_shard_size=None):
+        """Keras's; a file that is replaced stays as it was until all is written."""
+        options = {"overwrite": overwrite, "max_shard_size": max_shard_size}
+        save = functools.partial(super().save_weights, **options)
+        _save(save, filepath, overwrite and max_shard_size is None)
 
     def get_config(self):
         config = {**self._config, "trainable": self.trainable}
@@ -344,3 +357,11 @@ def first_examples(dataset, count=256):
         key: np.concatenate([padded(batch[key], fill) for batch in batches])
         for key, fill in fills.items()
     }
+
+
+def _save(save, path, single):
+    """Lets Keras write a local file by way of memory, and anything else its own way."""
+    if single and isinstance(path, str | os.PathLike) and "://" not in str(path):
+        write_by(save, path)
+    else:
+        save(path)

@@ -1,6 +1,5 @@
 """The backup of a run's last finished epoch."""
 
-import os
 from pathlib import Path
 
 import keras
@@ -21,10 +20,8 @@ class Backup(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         self.folder.mkdir(exist_ok=True)
-        partial = self.folder / "partial.weights.h5"
-        self.model.save_weights(partial)
         final = self.folder / f"epoch-{epoch + 1:05d}.weights.h5"
-        os.replace(partial, final)
+        self.model.save_weights(final)
         for path in backup_files(self.folder):
             if path != final:
                 path.unlink()

@@ -1,7 +1,6 @@
 """What happens during an epoch of a run: its time, and a stop before broken weights are kept."""
 
 import math
-import os
 import time
 from pathlib import Path
 
@@ -88,9 +87,7 @@ class EarlyStopping(keras.callbacks.EarlyStopping):
         super().on_epoch_end(epoch, logs)
         if self.best_epoch == epoch:
             self.folder.mkdir(exist_ok=True)
-            partial = self.folder / "partial-best.weights.h5"
-            self.model.save_weights(partial)
-            os.replace(partial, self.path)
+            self.model.save_weights(self.path)
 
     def restore(self, model):
         """Gives the model the best epoch's weights."""

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn import evaluation, recipes
+from tfpn.files import write
 from tfpn.training import strategies
 from tfpn.training.backup import Backup, restore
 from tfpn.training.callbacks import EarlyStopping
@@ -27,7 +28,7 @@ from tfpn.training.folder import (
     load_run,
     open_folder,
 )
-from tfpn.training.log import read_log, trim_log
+from tfpn.training.log import EpochLog, read_log, trim_log
 
 
 def list_gpus():
@@ -150,7 +151,7 @@ def _trained(recipe, data, folder, resume, overwrite, verbose, strategy):
         )
         callbacks = [
             # The log before the backup: a row too many can be dropped when resuming.
-            keras.callbacks.CSVLogger(log, append=finished > 0),
+            EpochLog(log, append=finished > 0),
             # The best weights before the backup: an epoch that is trained again finds them again.
             *([stopping] if stopping else []),
             Backup(folder / BACKUP),
@@ -176,7 +177,7 @@ def _measured(recipe, folder, model, data):
         model, recipes.model_inputs(model, data.test), batch_size=training["batch_size"]
     )
     result = _result(recipe, folder, model, data, test)
-    (folder / RESULT).write_text(json.dumps(result, indent=2) + "\n")
+    write(folder / RESULT, json.dumps(result, indent=2) + "\n")
     _draw(folder, model, data, test)
     return result
 

@@ -1,10 +1,12 @@
 """The trials of a search as a table and as a picture."""
 
 import csv
+import io
 from pathlib import Path
 
 import numpy as np
 
+from tfpn.files import write
 from tfpn.tuning.space import RANGE, rounded
 from tfpn.tuning.tuners import OUTCOME, read_outcome
 
@@ -41,10 +43,11 @@ def read_trials(tuner, names):
 
 def write_table(rows, names, path):
     """Writes the trials as CSV."""
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [*COLUMNS, *names])
-        writer.writeheader()
-        writer.writerows(rows)
+    file = io.StringIO(newline="")
+    writer = csv.DictWriter(file, [*COLUMNS, *names])
+    writer.writeheader()
+    writer.writerows(rows)
+    write(path, file.getvalue())
 
 
 def draw(rows, space, objective, direction):
