@@ -1,9 +1,12 @@
 """How a command ends when it cannot go on: by one line and an exit status, never a traceback."""
 
+import contextlib
 import os
 import signal
 import sys
 import threading
+
+from tfpn.files import WriteError
 
 _WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
@@ -19,9 +22,10 @@ class Ending:
     import comes out of NumPy or TensorFlow as another one, and leaves half a module behind.
 
     Args:
-        name: of the command, with which the line begins.
-        advice: what to say after "interrupted".
+        name: of the command, with which the line begins; it may be set later.
         failure: the status of a file that cannot be written.
+
+    ``advice`` is what to say after "interrupted", of a command that can be continued.
 
     >>> with Ending("example") as ending:
     ...     ending.status = 0
@@ -29,9 +33,9 @@ class Ending:
     0
     """
 
-    def __init__(self, name, advice="", failure=2):
-        self.name, self.advice, self.failure = name, advice, failure
-        self.status = None
+    def __init__(self, name, failure=2):
+        self.name, self.failure = name, failure
+        self.status, self.advice = None, ""
         self._received = None
         self._before = {}
 
@@ -74,8 +78,9 @@ class Ending:
             _say(self._signal_line(number))
         elif isinstance(error, BrokenPipeError) and error.filename is None:
             _drop_output()
-            self.status = 128 + signal.SIGPIPE
-            _say(f"{self.name}: standard output was closed by its reader{self.advice}")
+            self.status = 141  # as a shell says of SIGPIPE
+            if self.advice:  # Otherwise nothing is lost, and the reader has had enough.
+                _say(f"{self.name}: the reader of standard output has closed it{self.advice}")
         elif isinstance(error, OSError):
             if error.filename is None and error.errno is not None:
                 _drop_output()
@@ -89,7 +94,8 @@ class Ending:
         return f"{self.name}: {_WORDS[number]}{self.advice}"
 
     def _end_at_once(self, number, frame):
-        os.write(2, f"{self._signal_line(number)}\n".encode())
+        with contextlib.suppress(OSError):
+            os.write(2, f"{self._signal_line(number)}\n".encode())
         os._exit(128 + number)
 
     def _raise(self, number, frame):
@@ -98,8 +104,6 @@ class Ending:
 
 
 def _reason(error):
-    from tfpn.files import WriteError
-
     if isinstance(error, WriteError):
         return error
     if error.filename is None:
@@ -110,16 +114,11 @@ def _reason(error):
 
 
 def _say(line):
-    try:
+    with contextlib.suppress(OSError):  # Nobody may read standard error either.
         print(line, file=sys.stderr, flush=True)
-    except OSError:  # Nobody reads standard error either.
-        pass
 
 
 def _drop_output():
-    """Lets what standard output still holds go nowhere, or Python would fail to write it at exit."""
-    try:
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())
-    except (OSError, ValueError, AttributeError):  # a standard output that is no file
-        pass
+    """Lets what standard output still holds go nowhere, or writing it fails again at exit."""
+    with contextlib.suppress(OSError, AttributeError):  # a standard output that is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -15,12 +15,13 @@ def main(arguments=None):
         The exit status: 0 done, 1 the training diverged, 2 the request cannot be carried out, 130
         interrupted, 143 terminated, 141 the reader of standard output has closed it.
     """
-    advice = "; a training run or search continues with --resume"
-    with Ending("tfpn", advice) as ending:
+    with Ending("tfpn") as ending:
         from tfpn.cli.arguments import parser
 
         options = parser().parse_args(arguments)
         ending.name = f"tfpn {options.command}"
+        if options.command in ("train", "tune"):
+            ending.advice = "; --resume continues it"
         # Imported after parsing: TensorFlow takes seconds, and --help does not need it.
         from tfpn.cli import commands
 

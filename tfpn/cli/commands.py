@@ -28,6 +28,7 @@ def run(options):
     import tensorflow as tf
 
     from tfpn.training import RunError, TrainingDiverged, layer_message
+    from tfpn.training.errors import first_line
 
     commands = {
         "train": _train,
@@ -51,6 +52,9 @@ def run(options):
         if "not finite" in reason:
             reason += "; check that the observations have the units of the training data"
         print(f"tfpn {options.command}: error: {reason}", file=sys.stderr)
+        return 2
+    except (tf.errors.ResourceExhaustedError, tf.errors.PermissionDeniedError) as error:
+        print(f"tfpn {options.command}: error: {first_line(error)}", file=sys.stderr)
         return 2
     return 0
 
