@@ -16,7 +16,7 @@ class Ending:
 
     SIGINT and SIGTERM give 128 and the signal's number; a reader of standard output that has gone,
     as that of ``| head``, gives 141 as SIGPIPE would; a file, folder or output that cannot be read
-    or written gives 2, or ``failure``. All other exceptions pass, except argparse's SystemExit.
+    or written gives 2, or ``failure``. All other exceptions pass, argparse's SystemExit among them.
 
     Until `imported` is called, a signal ends the process at once: an exception in the middle of an
     import comes out of NumPy or TensorFlow as another one, and leaves half a module behind.
@@ -60,16 +60,16 @@ class Ending:
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _handle(self, error):
-        if isinstance(error, SystemExit):
-            self.status, error = error.code, None
-        if error is None:
+        number = self._received
+        if error is None or isinstance(error, SystemExit):
             try:
                 sys.stdout.flush()
             except OSError as failed:
                 error = failed
-        number = self._received
-        if error is None and not (number and self.status):
-            return True
+        if not number and (error is None or isinstance(error, SystemExit)):
+            return False
+        if error is None and not self.status:  # done before the signal took effect
+            return False
         if isinstance(error, KeyboardInterrupt):
             number = number or signal.SIGINT
         # A signal's exception may come out of a library as another one.
