@@ -290,6 +290,57 @@ def test_errors(arguments, error, match):
         observations(*arguments)
 
 
+TIMES = np.linspace(0.0, 1.0, 10).reshape(2, 5)
+SERIES = np.arange(30.0).reshape(2, 3, 5)  # [n, c, T], as libraries for time series have them
+
+
+@pytest.mark.parametrize(
+    "arguments, match",
+    [
+        ((TIMES, SERIES), r"points: .*Times \[B, N\] are points\[:, :, None\], .* points\[None\]"),
+        ((list(TIMES), SERIES), r"points: example 0 .*Times \[N_i\] are times\[:, None\]"),
+        (
+            (TIMES[..., None], SERIES),
+            r"values: .*If the channels come before the points, give numpy.swapaxes\(values, 1, 2",
+        ),
+        (
+            (TIMES[..., None], list(SERIES)),
+            r"values: .*If the channels .*swapaxes\(values, 1, 2\)\.$",
+        ),
+        (
+            (SERIES[:, :2], np.swapaxes(SERIES, 1, 2)),
+            r"values: .*If the coordinates come before .*swapaxes\(points, 1, 2\)\.$",
+        ),
+        (
+            (SERIES[:, :2], SERIES),
+            r"values: .*swapaxes\(values, 1, 2\) and numpy.swapaxes\(points, 1, 2\)\.$",
+        ),
+        (
+            ([TIMES[0][:, None], TIMES[1, :4, None]], [SERIES[0], SERIES[1, :, :4]]),
+            r"values: example 1 .*If the channels come before .* give the transpose of each",
+        ),
+        (
+            (TIMES[..., None], np.swapaxes(SERIES, 1, 2), SERIES),
+            r"variance: .*If the channels .*swapaxes\(variance, 1, 2\)\.$",
+        ),
+    ],
+)
+def test_series_of_other_libraries_are_told_what_to_transpose(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        observations(*arguments)
+
+
+def test_series_once_transposed():
+    x = observations(TIMES[:, :, None], np.swapaxes(SERIES, 1, 2))
+    assert x["points"].shape == (2, 5, 1) and x["values"][1, 4, 2] == SERIES[1, 2, 4]
+    swapped = {**x, "values": SERIES, "variance": 0.0 * SERIES}
+    with pytest.raises(ValueError, match=r"same B, N and c\. If the channels .*swapaxes\(values"):
+        check_observations(swapped)
+    # No advice where a change of axes would not help.
+    with pytest.raises(ValueError, match=r"give one entry per point in both\.$"):
+        observations(np.zeros((2, 5, 1)), np.zeros((2, 4, 1)))
+
+
 def formed():
     points, values, variance = ragged_example(0)
     return observations(points, values, variance)

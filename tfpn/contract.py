@@ -159,6 +159,7 @@ def check_observations(x, *, spatial_dim=None, channels=None):
             f"points, values and variance have the shapes {list(points.shape)}, "
             f"{list(values.shape)} and {list(variance.shape)}; give [B, N, d], [B, N, c] and "
             "[B, N, c] with the same B, N and c."
+            f"{_swapped({'points': points, 'values': values}) if len(values) == len(points) else ''}"
         )
     for key, name, expected in (
         ("points", "spatial dimensions", spatial_dim),
@@ -246,9 +247,14 @@ def _stack(name, data, width=None):
         array = array[:, :, None]
     if array.ndim != 3:
         alternative = "" if name == "points" else " or, for one channel, [B, N]"
+        advice = ""
+        if array.ndim == 2:  # which may be times [B, N] or an example [N, d]
+            advice = (
+                " Times [B, N] are points[:, :, None], and a single example [N, d] points[None]."
+            )
         raise ValueError(
             f"{name}: found an array of rank {array.ndim} with the shape {list(array.shape)}; "
-            f"give {_form(name)}{alternative}, or a list with one array per example."
+            f"give {_form(name)}{alternative}, or a list with one array per example.{advice}"
         )
     _check_not_empty(name, len(array))
     if array.shape[2] == 0:
@@ -279,7 +285,7 @@ def _stack_ragged(name, data, width):
             raise ValueError(
                 f"{name}: example {index} has the shape {list(examples[index].shape)}, but "
                 f"example {told[0]} has {list(examples[told[0]].shape)}; give the same last axis "
-                "in every example."
+                f"in every example.{_transposed(name, examples[index], examples[told[0]])}"
             )
     counts = np.array([len(example) for example in examples])
     dtypes = [example.dtype for example in examples if len(example)]
@@ -300,9 +306,15 @@ def _example(name, index, data):
         example = example[:, None]
     if example.ndim != 2:
         alternative = "" if name == "points" else " or, for one channel, [N_i]"
+        advice = ""
+        if example.ndim == 1:
+            advice = (
+                " Times [N_i] are times[:, None] for each example, and a single example [N, d] goes "
+                "into a list of its own."
+            )
         raise ValueError(
             f"{label} has rank {example.ndim} and the shape {list(example.shape)}; "
-            f"give {_form(name, example=True)}{alternative}."
+            f"give {_form(name, example=True)}{alternative}.{advice}"
         )
     if example.shape[1] == 0:
         raise ValueError(
@@ -357,7 +369,33 @@ def _check_agreement(name, array, counts, other_array, other_counts, other="poin
         raise ValueError(
             f"{name}: example {index} has {counts[index]} points, but {other} has "
             f"{other_counts[index]} there; give one entry per point in both."
+            f"{_swapped({name: array, other: other_array})}"
         )
+
+
+def _swapped(arrays):
+    """Advice where arrays [B, N, d or c] would agree after a change of their last two axes."""
+    (_, points, width), (_, other_points, other_width) = (a.shape for a in arrays.values())
+    name, other = arrays
+    if width == other_points:
+        wrong = [name]
+    elif other_width == points:
+        wrong = [other]
+    elif width == other_width > max(points, other_points):
+        wrong = [name, other]
+    else:
+        return ""
+    what = " and ".join("coordinates" if each == "points" else "channels" for each in wrong)
+    calls = " and ".join(f"numpy.swapaxes({each}, 1, 2)" for each in wrong)
+    return f" If the {what} come before the points, give {calls}."
+
+
+def _transposed(name, example, other):
+    """Advice where examples of a list agree in their first axis, as series [c, N_i] do."""
+    if len(example) != len(other):
+        return ""
+    what = "coordinates" if name == "points" else "channels"
+    return f" If the {what} come before the points, give the transpose of each."
 
 
 def _check_integer_points(points):
