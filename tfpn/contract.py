@@ -155,11 +155,12 @@ def check_observations(x, *, spatial_dim=None, channels=None):
             )
     points, values, variance = (arrays[key] for key in KEYS)
     if values.shape[:2] != points.shape[:2] or variance.shape != values.shape:
+        arrays = {"points": points, "values": values}
+        advice = "" if values.shape[1] == points.shape[1] else _swapped(arrays)
         raise ValueError(
             f"points, values and variance have the shapes {list(points.shape)}, "
             f"{list(values.shape)} and {list(variance.shape)}; give [B, N, d], [B, N, c] and "
-            "[B, N, c] with the same B, N and c."
-            f"{_swapped({'points': points, 'values': values}) if len(values) == len(points) else ''}"
+            f"[B, N, c] with the same B, N and c.{advice}"
         )
     for key, name, expected in (
         ("points", "spatial dimensions", spatial_dim),
@@ -309,8 +310,8 @@ def _example(name, index, data):
         advice = ""
         if example.ndim == 1:
             advice = (
-                " Times [N_i] are times[:, None] for each example, and a single example [N, d] goes "
-                "into a list of its own."
+                " Times [N_i] are times[:, None] for each example, and a single example [N, d] "
+                "goes into a list of its own."
             )
         raise ValueError(
             f"{label} has rank {example.ndim} and the shape {list(example.shape)}; "

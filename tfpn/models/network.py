@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfpn.contract import KEYS, check_observations, check_query
 from tfpn.layers.base import GPPosteriorLayer
+from tfpn.models.checked import Checked
 from tfpn.models.head import domain_unit
 from tfpn.models.predictive import Predictive, not_calibrated
 from tfpn.models.trainable import Trainable
@@ -17,7 +18,7 @@ from tfpn.spacing import point_extent, point_spacing
 _LEAST_EXTENT = 0.1
 
 
-class PNNetwork(Trainable, Predictive, keras.Model):
+class PNNetwork(Checked, Trainable, Predictive, keras.Model):
     """Base of the models: a functional Keras model from observations.
 
     A subclass's constructor builds the layers with names of its own: "conv_1" and so on for the
@@ -50,7 +51,15 @@ class PNNetwork(Trainable, Predictive, keras.Model):
         self._config = {**config, "name": self.name}
 
     def __call__(self, inputs, *args, **kwargs):
-        """Keras's, after a look at the keys: Keras takes what it finds in their order."""
+        """Keras's, after a look at the keys: Keras takes what it finds in their order.
+
+        A list of symbolic tensors is taken in the order of ``inputs``, as Keras's functional models
+        are put together. A list of arrays is refused: nothing says which is which.
+        """
+        if isinstance(inputs, (list, tuple)):
+            if len(inputs) != len(self.inputs) or not all(map(keras.utils.is_keras_tensor, inputs)):
+                self._refuse_arrays(inputs)
+            inputs = dict(zip(self.inputs_dict, inputs, strict=True))
         if isinstance(inputs, dict):
             self._check_keys(inputs)
             inputs = {
@@ -62,87 +71,6 @@ class PNNetwork(Trainable, Predictive, keras.Model):
             if all(_is_concrete(inputs[key]) for key in ("points", "query") if key in inputs):
                 self._check_query(inputs)
         return super().__call__(inputs, *args, **kwargs)
-
-    def fit(self, x=None, y=None, *args, **kwargs):
-        """Keras's, after a check of arrays (see `predict`)."""
-        x = self._checked(x, cast=True)
-        if self.train_function is None:
-            self._create_variables(x, y)
-        return super().fit(x, y, *args, **kwargs)
-
-    def evaluate(self, x=None, y=None, *args, **kwargs):
-        """Keras's, after a check of arrays (see `predict`)."""
-        x = self._checked(x, cast=True)
-        if self.test_function is None:
-            self._create_variables(x, y)
-        return super().evaluate(x, y, *args, **kwargs)
-
-    def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None):
-        """Keras's, for arrays in the model's own dtype.
-
-        Arrays are checked first, so that bad ones are named by argument, example and point and
-        are found where XLA compiles the model, too. Data sets and generators are checked by the
-        layers alone.
-
-        Args:
-            x: the input dict, or anything that Keras's `predict` takes.
-            batch_size, verbose, steps, callbacks: as Keras's.
-
-        Raises:
-            ValueError: for keys, shapes or entries that are not the input's.
-            tf.errors.InvalidArgumentError: if a layer's result is not finite, as of values whose
-                squares are too large (not checked where XLA compiles the model).
-        """
-        x = self._checked(x)
-        if isinstance(x, dict):
-            x, batch_size = self._batches(self, x, batch_size or 32), None
-        return super().predict(x, batch_size, verbose, steps, callbacks)
-
-    def _checked(self, x, cast=False):
-        """Arrays of the input dict after checks; anything else as it is.
-
-        ``cast`` says that Keras will cast them to its own float type.
-        """
-        if not isinstance(x, dict):
-            return x
-        self._check_keys(x)
-        inputs = self.inputs_dict
-        x = {
-            key: np.asarray(value) if isinstance(value, (list, tuple)) else value
-            for key, value in x.items()
-        }
-        data = {key: np.asarray(x[key]) for key in KEYS}
-        if data["points"].ndim == data["variance"].ndim == 3:
-            # Padding may lie anywhere.
-            padding = ~np.isfinite(data["variance"]).any(axis=-1, keepdims=True)
-            if padding.shape[:2] == data["points"].shape[:2]:
-                data["points"] = np.where(padding, 0.0, data["points"])
-        check_observations(
-            data,
-            spatial_dim=inputs["points"].shape[-1],
-            channels=inputs["values"].shape[-1],
-        )
-        self._check_missing(data["variance"])
-        self._check_query(x)
-        wide = inputs["points"].dtype == "float64"
-        if cast and wide and keras.config.floatx() != "float64" and any(
-            np.asarray(array).dtype == np.float64 for array in x.values()
-        ):  # fmt: skip
-            warnings.warn(
-                f"{self.name} computes in float64, but Keras casts the arrays it is given to "
-                f"{keras.config.floatx()}: call keras.config.set_floatx('float64') before, or "
-                "hand over a tf.data.Dataset.",
-                stacklevel=3,
-            )
-        return x
-
-    def _check_keys(self, x):
-        expected = self.inputs_dict
-        if set(x) != set(expected):
-            raise ValueError(
-                f"{type(self).__name__} {self.name!r} takes a dict with the keys "
-                f"{', '.join(expected)}, found {', '.join(map(str, x)) or 'none'}."
-            )
 
     def _check_missing(self, variance):
         """Raises ValueError where channels that go together are observed in part."""

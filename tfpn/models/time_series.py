@@ -15,7 +15,7 @@ from tfpn.math.process import convolve_process
 from tfpn.models.head import integrate_features, linear_head, points_dtype, read_pooling
 from tfpn.models.network import PNNetwork, check_outputs, first_examples, network_inputs
 from tfpn.models.pncnn import PNCNN
-from tfpn.models.time_series_checks import check_statics, check_targets, read_query
+from tfpn.models.time_series_checks import check_statics, read_query
 from tfpn.models.time_series_inputs import (
     Beside,
     Context,
@@ -92,8 +92,7 @@ class PNTimeSeriesClassifier(PNNetwork):
 
     Raises:
         ValueError: for bad arguments; for arrays in which a known static is NaN or infinite, or a
-            static's variance is neither 0 nor +inf; and if `fit` or `evaluate` is given an array of
-            labels or targets with NaN.
+            static's variance is neither 0 nor +inf.
         tf.errors.InvalidArgumentError: for such statics in data sets and generators (not checked
             inside XLA-compiled functions).
 
@@ -265,16 +264,6 @@ class PNTimeSeriesClassifier(PNNetwork):
         )
         self._convolution_inputs = convolution_inputs
         self._constant = constant
-
-    def fit(self, x=None, y=None, *args, **kwargs):
-        """As `PNCNN.fit`; labels or targets in an array must not be NaN."""
-        check_targets(y)
-        return super().fit(x, y, *args, **kwargs)
-
-    def evaluate(self, x=None, y=None, *args, **kwargs):
-        """As `PNCNN.evaluate`; labels or targets in an array must not be NaN."""
-        check_targets(y)
-        return super().evaluate(x, y, *args, **kwargs)
 
     def _check_query(self, x):
         """What the input holds beside the observations: statics, and no query."""
