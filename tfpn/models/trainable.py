@@ -23,7 +23,8 @@ class Trainable:
         return rule_of(self.loss, self.outputs, fields or (config["num_outputs"] or 1) > 1)
 
     def _may_miss(self, y):
-        return hasattr(y, "dtype") and y.dtype.is_floating and self._target_rule.missing
+        floating = hasattr(y, "dtype") and tf.as_dtype(y.dtype).is_floating
+        return floating and self._target_rule.missing
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Keras's; what `compile`'s loss gives of it is shown as "task_loss" besides.
