@@ -20,8 +20,9 @@ class PNCNN(PNNetwork):
     ``num_blocks`` times [PNConv -> ProbReLU -> ChannelMix -> GPNormalization], integral pooling,
     and a linear head on the pooled means. The defaults are the paper's for SuperPixel MNIST, with
     the normalisation added. Compile and fit it as any Keras model; call `adapt` first, so that
-    length scales and drifts start from the data's own spacing. The layers' checks of the data
-    (noise, NaN) do not run inside XLA-compiled steps; `adapt` and `tfpn.observations` make them.
+    length scales and drifts start from the data's own spacing. Inputs, targets and weights are
+    checked before each step (see `fit`); the layers' own checks do not run inside XLA-compiled
+    steps.
 
     Args:
         num_classes: number of logits; None for regression or for no head.
