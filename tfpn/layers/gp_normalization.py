@@ -24,7 +24,9 @@ class GPNormalization(GPLayer):
         epsilon: added to q^2.
 
     Input and output:
-        The observations dict; points [B, N, d] pass through, values and variance [B, N, c].
+        The observations dict; points [B, N, d] pass through, values and variance [B, N, c]. In
+        ``call`` a second argument ``weights`` [B, N, 1] says how much each point counts in the
+        batch's statistics, by default 1.
 
     Example:
 
@@ -41,7 +43,7 @@ class GPNormalization(GPLayer):
         self.momentum = check_number("momentum", momentum, low=0.0, high=1.0)
         self.epsilon = check_positive("epsilon", epsilon)
 
-    def build(self, observations_shape):
+    def build(self, observations_shape, weights_shape=None):
         _, channels = self._built_for = self._check_shapes(observations_shape)
 
         def weight(name, initializer, trainable=True):
@@ -55,7 +57,7 @@ class GPNormalization(GPLayer):
         self.moving_variance = weight("moving_variance", "ones", trainable=False)
         self.updates = weight("updates", "zeros", trainable=False)
 
-    def call(self, observations, training=False):
+    def call(self, observations, weights=None, training=False):
         points, values, variance = self._unpack(observations)
         factors, covariance = self._coherent(observations)
         gamma, beta = self._cast(self.gamma), self._cast(self.beta)
@@ -64,7 +66,12 @@ class GPNormalization(GPLayer):
             infinite = penalty(variance)
             with fusion:
                 values, variance, scale, *statistics = normalize(
-                    values, variance, gamma, beta, self.epsilon
+                    values,
+                    variance,
+                    gamma,
+                    beta,
+                    self.epsilon,
+                    None if weights is None else self._cast(weights),
                 )
             self._update_averages(*statistics)
         else:
@@ -91,7 +98,7 @@ class GPNormalization(GPLayer):
             moving.assign(tf.cast(new, moving.dtype))
         self.updates.assign(tf.cast(updates + tf.cast(count > 0.0, updates.dtype), updates_dtype))
 
-    def compute_output_spec(self, observations, training=False):
+    def compute_output_spec(self, observations, weights=None, training=False):
         return self._spec_like(observations, observations["values"].shape[-1])
 
     def get_config(self):

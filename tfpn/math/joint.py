@@ -9,7 +9,6 @@ from tfpn.math.conditioning import prepare
 from tfpn.math.convolution import _mix, _operators
 from tfpn.math.kernels import operator_pair_kernels
 from tfpn.math.low_rank import integrated_gp
-from tfpn.math.missing import penalty
 from tfpn.math.posterior import solve
 from tfpn.math.rectified import rectified_moments
 from tfpn.math.rectified_covariance import rectified_covariance
@@ -68,8 +67,8 @@ def convolve_joint(
     prior = {"signal_std": signal_std, "length_scale": length_scale, "noise": "shared"}
     gp = noisy = prepare(points, values, variance, observation_noise=observation_noise, **prior)
     if covariance is not None:
-        exact = penalty(tf.convert_to_tensor(variance, noisy.values.dtype))
-        gp = prepare(points, values, exact, observation_noise=observation_noise, **prior)
+        beside = _variance_beside(variance, covariance)
+        gp = prepare(points, values, beside, observation_noise=observation_noise, **prior)
     weights, operators = _operators(gp, query, weights, drift, diffusion)
     cross = operators.cross()
     mean = _mix(gp.posterior_mean(cross), weights, bias)
@@ -80,6 +79,13 @@ def convolve_joint(
         linear = values_map(gp, cross, weights)
         result += congruence(linear, covariance)
     return mean, result, noisy.negative_log_marginal_likelihood(marginal_likelihood_trains)
+
+
+def _variance_beside(variance, covariance):
+    """What of the variance is an error of the entry alone, beside the covariance's: mostly none."""
+    return tf.nn.relu(
+        tf.convert_to_tensor(variance, covariance.dtype) - marginal_variance(covariance)
+    )
 
 
 def values_map(gp, cross, weights):
@@ -219,8 +225,8 @@ def integrate_joint(
     """
     prior = {"signal_std": signal_std, "length_scale": length_scale, "noise": "shared"}
     noisy = prepare(points, values, variance, observation_noise=observation_noise, **prior)
-    exact = penalty(tf.convert_to_tensor(variance, noisy.values.dtype))
-    gp = prepare(points, values, exact, observation_noise=observation_noise, **prior)
+    beside = _variance_beside(variance, covariance)
+    gp = prepare(points, values, beside, observation_noise=observation_noise, **prior)
     single, mean, own = integrated_gp(gp, box=box, disc=disc)
     weights = solve(*gp._matrices(gp.points, gp.given_variance), single[..., None], gp.whitener)
     pooled = tf.einsum("bn,bnamc,bm->bac", weights[..., 0], covariance, weights[..., 0])

@@ -11,7 +11,7 @@ from tfpn.layers.base import GPPosteriorLayer
 from tfpn.models.head import domain_unit
 from tfpn.models.predictive import Predictive, not_calibrated
 from tfpn.models.trainable import Trainable
-from tfpn.spacing import point_extent, point_spacing
+from tfpn.spacing import point_extent, point_spacing, typical_number
 
 # Examples smaller than this are in too large a unit for flows to be learnt.
 _LEAST_EXTENT = 0.1
@@ -243,10 +243,10 @@ class PNNetwork(Trainable, Predictive, keras.Model):
         for layer in others:
             layer.set_spacing(spacing)
         if "pooling" in [layer.name for layer in self.layers]:
-            filled = np.median(observed.any(-1).sum(-1)) ** (1.0 / inputs["points"].shape[-1])
+            dim = inputs["points"].shape[-1]
+            filled = typical_number(data["points"], data["variance"]) ** (1.0 / dim)
             self.get_layer("pooling").set_unit(
-                domain_unit(self._config["pooling"], inputs["points"].shape[-1])
-                or spacing * max(filled, 1.0)
+                domain_unit(self._config["pooling"], dim) or spacing * filled
             )
 
     def save(self, filepath, *args, **kwargs):

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tfpn.layers.base import GPLayer
 from tfpn.math.missing import missing_mask, observed_only, penalty
-from tfpn.math.readings import first_of_each_point, reading_counts, reading_indicators
+from tfpn.math.readings import entry_weights, faded, reading_counts, reading_indicators
 
 # What is wanted of statics and their variances.
 FINITE = "a known static is a finite number; give statics_variance +inf where it is not known"
@@ -29,17 +29,45 @@ class QueryGrid(GPLayer):
         return keras.KerasTensor((batch, len(self._points), 1), dtype=self.algebra_dtype)
 
 
-class Readings(GPLayer):
-    """Which channels were read when: indicators, known exactly at each distinct observed point."""
+class EntryWeights(GPLayer):
+    """How far each entry tells of a time of its own, [B, N, 1] (see `entry_weights`).
+
+    Args:
+        width: function that returns the distance from which two times are two.
+    """
+
+    def __init__(self, width, **kwargs):
+        super().__init__(**kwargs)
+        self._width = width
 
     def call(self, observations):
         points, _, variance = self._unpack(observations)
-        repeated = 1.0 - first_of_each_point(points, variance)
-        unknown = tf.broadcast_to(_infinite(repeated[..., None]), tf.shape(variance))
-        values = observed_only(reading_indicators(points, variance), repeated[..., None])
-        return {"points": points, "values": values, "variance": unknown}
+        return entry_weights(points, variance, self._cast(self._width()))
 
     def compute_output_spec(self, observations):
+        shape = (*observations["points"].shape[:2], 1)
+        return keras.KerasTensor(shape, dtype=self.algebra_dtype)
+
+
+class Readings(GPLayer):
+    """Which channels were read when: indicators, known exactly at each distinct observed time.
+
+    Args:
+        width: as for `EntryWeights`, whose output is the second input.
+    """
+
+    def __init__(self, width, **kwargs):
+        super().__init__(**kwargs)
+        self._width = width
+
+    def call(self, observations, weights):
+        points, _, variance = self._unpack(observations)
+        values = reading_indicators(points, variance, self._cast(self._width()))
+        variance = faded(tf.zeros_like(values), self._cast(weights))
+        values = observed_only(values, missing_mask(penalty(variance)))
+        return {"points": points, "values": values, "variance": variance}
+
+    def compute_output_spec(self, observations, weights):
         return self._spec(observations["points"], *observations["values"].shape)
 
 
@@ -57,20 +85,21 @@ class FeatureSum(GPLayer):
         return self._spec(features["points"], *features["values"].shape)
 
 
-class DistinctPoints(GPLayer):
-    """Features at the first entry of each distinct observed point; other entries are padding.
+class Faded(GPLayer):
+    """Features whose variances are raised where their time repeats another (see `faded`).
 
-    Without it a point that the input lists twice would count twice in the next layer.
+    Without it a time that the input lists twice would count twice in the next layer.
     """
 
-    def call(self, features, observations):
-        points, values, variance = self._unpack(features)
-        first = first_of_each_point(points, self._cast(observations["variance"]))[..., None]
-        variance += _infinite(1.0 - first)
-        return {"points": points, "values": values * first, "variance": variance}
+    def call(self, features, weights):
+        variance = faded(self._cast(features["variance"]), self._cast(weights))
+        values = observed_only(
+            self._cast(features["values"]), missing_mask(penalty(variance[..., :1]))
+        )
+        return {**features, "values": values, "variance": variance}
 
-    def compute_output_spec(self, features, observations):
-        return self._spec(features["points"], *features["values"].shape)
+    def compute_output_spec(self, features, weights):
+        return self._spec_like(features, features["values"].shape[-1])
 
 
 class Context(GPLayer):
@@ -182,8 +211,3 @@ class Joined(GPLayer):
             return keras.KerasTensor(shape, dtype=self.algebra_dtype)
 
         return {key: spec([w[key] for w in windows]) for key in windows[0]}
-
-
-def _infinite(mask):
-    """+inf where the mask is 1, 0 where it is 0."""
-    return tf.where(mask > 0.0, tf.constant(float("inf"), mask.dtype), 0.0)
