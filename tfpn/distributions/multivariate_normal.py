@@ -4,7 +4,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 
-def multivariate_normal(loc, covariance, prior_variance=0.0):
+def multivariate_normal(loc, covariance, prior_variance=0.0, units=None):
     """`tfp.distributions.MultivariateNormalTriL` from mean and covariance.
 
     The covariance is factorised in float64, with a ridge of 1e-6 (float32) or 1e-13 (float64) of
@@ -16,6 +16,8 @@ def multivariate_normal(loc, covariance, prior_variance=0.0):
         covariance: [..., M, M], positive semidefinite but for rounding.
         prior_variance: [...], of the prior that a posterior covariance was subtracted from: its
             rounding stays when hardly anything is left of it.
+        units: [M], by which the variables of this covariance are multiplied (``loc`` is already),
+            so that the ridge is that of each one's own size; None for 1.
 
     Returns:
         The distribution, with event shape [M].
@@ -42,4 +44,7 @@ def multivariate_normal(loc, covariance, prior_variance=0.0):
     factor = tf.debugging.check_numerics(
         tf.linalg.cholesky(covariance), "the covariance is not positive semidefinite"
     )
+    if units is not None:
+        units = tf.cast(units, tf.float64)
+        factor *= units[:, None] * tf.sign(units)  # the diagonal stays positive
     return tfp.distributions.MultivariateNormalTriL(loc, tf.cast(factor, loc.dtype))

@@ -10,6 +10,7 @@ from tfpn.contract import KEYS, check_observations, check_query
 from tfpn.layers.base import GPPosteriorLayer
 from tfpn.models.head import domain_unit
 from tfpn.models.predictive import Predictive, not_calibrated
+from tfpn.models.targets import TargetScale, first_targets, warn_before_fit
 from tfpn.models.trainable import Trainable
 from tfpn.spacing import point_extent, point_spacing, typical_number
 
@@ -35,7 +36,14 @@ class PNNetwork(Trainable, Predictive, keras.Model):
     """
 
     def __init__(self, inputs, outputs, *, config, moments, calibrated, trainable):
+        target_scale, blocks = None, calibrated
+        if config.get("num_outputs") is not None:
+            blocks = range(config["num_outputs"])
+        if blocks is not None:
+            target_scale = TargetScale(blocks, dtype=outputs.dtype, name="targets")
+            outputs = target_scale(outputs)
         super().__init__(inputs=inputs, outputs=outputs, name=config["name"])
+        self._target_scale = target_scale
         self.trainable = trainable
         self._prepare_training()
         self._moments_output = moments
@@ -66,6 +74,7 @@ class PNNetwork(Trainable, Predictive, keras.Model):
     def fit(self, x=None, y=None, *args, **kwargs):
         """Keras's, after a check of arrays (see `predict`)."""
         x = self._checked(x, cast=True)
+        warn_before_fit(self, self._target_scale, x, y, args, kwargs)
         if self.train_function is None:
             self._create_variables(x, y)
         return super().fit(x, y, *args, **kwargs)
@@ -168,7 +177,7 @@ class PNNetwork(Trainable, Predictive, keras.Model):
         """The symbolic inputs by name, for building sub-models."""
         return {tensor.name: tensor for tensor in self.inputs}
 
-    def adapt(self, data):
+    def adapt(self, data, targets=None):
         """Starts length scales, flows, signal and noise level from the data, before training.
 
         All convolutions and the pooling take the data's spacing, the median distance to the second
@@ -179,25 +188,36 @@ class PNNetwork(Trainable, Predictive, keras.Model):
         learnt in it, so that an optimiser's step moves them far where examples are far smaller than
         1, and hardly where they are far larger.
 
+        A regression model takes the targets' means and standard deviations besides (of a field
+        that rotates one deviation for all components, and no mean). From then on its outputs,
+        their distributions and metrics are in the targets' unit, saved and exported models too,
+        while the loss compares targets and outputs in units of the deviations: so training is the
+        same for ``a * targets + b`` as for ``targets``.
+
         Args:
             data: the observations dict, or a `tf.data.Dataset` of such dicts or of tuples that
                 begin with one, of which enough batches for 256 examples are read. Other keys, such
                 as "query", are not read.
+            targets: of a regression model, [B, num_outputs] (or [B] for one output) or
+                [B, M, channels] of fields, NaN where nothing was measured. None leaves the outputs'
+                scale as it is, or takes those of a data set of tuples (observations, targets).
 
         Raises:
             ValueError: if the data are not observations (as `tfpn.observations` makes them) of the
                 model's dimension and channels, if some points are observed in some channels only
                 and the model's ``input_noise`` is "shared", if no example has two distinct
                 observed points, if the square of their spacing is beyond the model's dtype, or for
-                an unbatched data set.
-            TypeError: if the data are neither a dict nor a data set.
+                an unbatched data set; for targets of another shape or number, infinite ones, an
+                output without any, and targets of a classifier.
+            TypeError: if the data are neither a dict nor a data set, or targets no numbers.
 
         Warns:
             UserWarning: if the points are so far from the origin that their differences have lost
-                their digits, if examples are smaller than 0.1 in the points' unit, or if channels
-                of a point differ in variance and "shared" averages it.
+                their digits, if examples are smaller than 0.1 in the points' unit, if channels of
+                a point differ in variance and "shared" averages it, or if targets are so far from
+                0 that their differences have lost their digits.
         """
-        inputs = self.inputs_dict
+        inputs, given = self.inputs_dict, data
         if isinstance(data, tf.data.Dataset):
             data = first_examples(data)
         elif not isinstance(data, dict):
@@ -210,6 +230,7 @@ class PNNetwork(Trainable, Predictive, keras.Model):
         data = check_observations(
             data, spatial_dim=inputs["points"].shape[-1], channels=inputs["values"].shape[-1]
         )
+        self._adapt_targets(given, targets)
         observed = np.isfinite(data["variance"])
         self._check_missing(data["variance"])
         noise = self._block_noise(data["variance"])
@@ -248,6 +269,33 @@ class PNNetwork(Trainable, Predictive, keras.Model):
             self.get_layer("pooling").set_unit(
                 domain_unit(self._config["pooling"], dim) or spacing * filled
             )
+
+    def _adapt_targets(self, data, targets):
+        """Sets the outputs' offsets and scales, from a data set of pairs too."""
+        layer = self._target_scale
+        if layer is None:
+            if targets is not None:
+                raise ValueError(
+                    f"{self.name} has no outputs to scale, so it takes no targets: leave targets "
+                    "out, or build a regression model by num_classes=None and num_outputs or "
+                    "out_fields."
+                )
+            return
+        if targets is None and isinstance(data, tf.data.Dataset):
+            targets = first_targets(data, layer)
+        elif targets is not None and isinstance(data, dict):
+            found, expected = len(np.asarray(targets)), len(data["points"])
+            if found != expected:
+                raise ValueError(f"targets has {found} examples, but the data have {expected}.")
+        if targets is not None:
+            layer.adapt(targets)
+
+    def _unit(self):
+        """Offset and scale of the outputs in float64, [outputs]; 0 and 1 without targets."""
+        layer = self._target_scale
+        if layer is None:
+            return 0.0, 1.0
+        return tuple(np.asarray(weight, np.float64) for weight in (layer.offset, layer.scale))
 
     def save(self, filepath, *args, **kwargs):
         """Keras's, for its own format: the older .h5 cannot be loaded again."""

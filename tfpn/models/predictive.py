@@ -165,12 +165,15 @@ class Predictive:
         head = self.get_layer("head")
         kernel, bias = (np.asarray(w, np.float64) for w in (head.kernel, head.bias))
         covariance = np.swapaxes(kernel, -2, -1) @ _pooled_covariance(pooled) @ kernel
+        offset, units = self._unit()
         if self._calibration is not None:
             factor, noise = self._factor_and_noise()
+            noise = noise / np.square(units)
             covariance = covariance * np.sqrt(factor[:, None] * factor) + np.diag(noise)
         dtype = pooled["values"].dtype
-        loc = pooled["values"] @ kernel + bias
-        return multivariate_normal(loc.astype(dtype), covariance.astype(dtype))
+        loc = (pooled["values"] @ kernel + bias) * units + offset
+        units = np.broadcast_to(units, bias.shape)
+        return multivariate_normal(loc.astype(dtype), covariance.astype(dtype), units=units)
 
     def predict_proba(self, x, batch_size=32, num_points=256):
         """Class probabilities [B, num_classes]: the softmax averaged over the logits' distribution.

@@ -317,9 +317,12 @@ class SteerablePNCNN(PNNetwork):
 
         moments = self._predicted(self._moments, x, batch_size)
         factor, noise = self._factor_and_noise()
-        scale = np.sqrt(moments["variance"].astype(np.float64) * factor + noise)
-        values = moments["values"]
-        return tfp.distributions.Normal(values, scale.astype(values.dtype))
+        values, variance = (moments[key].astype(np.float64) for key in ("values", "variance"))
+        offset, unit = self._unit()
+        dtype = moments["values"].dtype
+        deviation = np.sqrt(variance * np.square(unit) * factor + noise)
+        mean = values * unit + offset
+        return tfp.distributions.Normal(mean.astype(dtype), deviation.astype(dtype))
 
     @classmethod
     def from_config(cls, config, custom_objects=None):

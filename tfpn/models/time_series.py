@@ -307,7 +307,7 @@ class PNTimeSeriesClassifier(PNNetwork):
         layers = super().pn_layers
         return sorted(layers, key=lambda layer: layer.name != "conv_1")
 
-    def adapt(self, data):
+    def adapt(self, data, targets=None):
         """As `PNCNN.adapt`; statics among the data are not read.
 
         With ``input_prior="channel"`` each channel starts with the spacing and the root mean
@@ -316,6 +316,7 @@ class PNTimeSeriesClassifier(PNNetwork):
 
         Args:
             data: the input dict, or a `tf.data.Dataset` as in `PNCNN.adapt`.
+            targets: as in `PNCNN.adapt`.
 
         Raises:
             ValueError: as `PNCNN.adapt`.
@@ -323,9 +324,9 @@ class PNTimeSeriesClassifier(PNNetwork):
         Warns:
             UserWarning: if readings lie outside the box ``pooling``, and as `PNCNN.adapt`.
         """
+        super().adapt(data, targets)
         if isinstance(data, tf.data.Dataset):
             data = first_examples(data)
-        super().adapt(data)
         data = {key: np.asarray(data[key]) for key in KEYS}
         pooling, query = self._config["pooling"], self._config["query"]
         if pooling != "space":

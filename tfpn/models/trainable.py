@@ -18,8 +18,11 @@ class Trainable:
         """Keras's; what `compile`'s loss gives of it is shown as "task_loss" besides.
 
         With `tf.distribute` it is on every replica the loss of the whole batch, divided by the
-        number of replicas as Keras does.
+        number of replicas as Keras does. A regression's loss is that of targets and outputs in
+        units of the targets' scale.
         """
+        if self._target_scale is not None:
+            y, y_pred = self._target_scale.standardised(y, y_pred)
         total = super().compute_loss(x, y, y_pred, sample_weight, training)
         # Keras divides all losses by the number of replicas, and metrics not.
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
