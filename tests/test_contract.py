@@ -2,6 +2,7 @@ import doctest
 import math
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -365,3 +366,47 @@ def test_public_name_and_docstring_examples():
 def test_tensorflow_is_not_imported():
     code = "import sys, tfpn; tfpn.observations; assert 'tensorflow' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class TestDegrees:
+    """Longitudes and latitudes on both sides of the date line are warned of, other points not."""
+
+    GLOBE = np.array([[[179.5, -17.0], [-179.0, -18.0], [10.0, 50.0]]])
+
+    EAST = np.array([[[2.0, 60.0], [355.0, -20.0], [181.0, -18.0]]])
+
+    @pytest.mark.parametrize("points", [GLOBE, GLOBE[..., ::-1], EAST])
+    def test_around_the_globe(self, points):
+        with pytest.warns(UserWarning, match="points look like degrees: coordinate") as found:
+            tfpn.observations(points, np.zeros(points.shape[:2]))
+        assert len(found) == 1
+
+    def test_shown_once(self):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("default")
+            for _ in range(2):
+                x = tfpn.observations(self.GLOBE, np.zeros((1, 3)))
+                tfpn.models.PNCNN(2, channels=1, num_blocks=1, num_basis=1).adapt(x)
+        assert len([w for w in found if "degrees" in str(w.message)]) == 1
+
+    @pytest.mark.parametrize(
+        "points",
+        [
+            np.random.default_rng(0).normal(size=(3, 50, 2)),
+            np.stack(np.meshgrid(np.arange(28.0), np.arange(28.0)), -1).reshape(1, -1, 2),
+            np.stack(np.meshgrid(np.arange(361.0), np.arange(90.0)), -1).reshape(1, -1, 2),
+            np.random.default_rng(0).uniform(-1000, 1000, size=(3, 50, 2)),
+            np.random.default_rng(0).uniform([-10, 35], [40, 70], size=(3, 50, 2)),  # Europe
+            np.concatenate([GLOBE, GLOBE[..., :1]], -1),  # three dimensions
+        ],
+    )
+    def test_no_false_alarm(self, points):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            tfpn.observations(points, np.zeros(points.shape[:2]))
+
+    def test_padding_does_not_count(self):
+        values = np.array([[np.nan, 1.0, 2.0]])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            tfpn.observations(self.GLOBE, values)

@@ -21,7 +21,7 @@ def modules():
         f"tfpn.{name}" for name in ("augmentation", "evaluation", "figures", "metrics", "recipes")
     )
     yield from ("tfpn.debug", "tfpn.spacing", "tfpn.symmetry")
-    yield from ("tfpn.callbacks", "tfpn.wrappers")
+    yield from ("tfpn.callbacks", "tfpn.degrees", "tfpn.long_tables", "tfpn.wrappers")
     for package in PACKAGES:
         yield package
         path = importlib.import_module(package).__path__

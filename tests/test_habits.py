@@ -1,6 +1,7 @@
 """What users of Keras, scikit-learn and pandas are used to doing works with the models."""
 
 import io
+import warnings
 
 import keras
 import numpy as np
@@ -315,6 +316,92 @@ class TestScikitLearn:
         np.testing.assert_allclose(estimator.predict(X), mean, **CLOSE)
         expected = estimator.model_.predict_distribution(x).stddev()
         np.testing.assert_allclose(deviation, expected[:, 0], rtol=1e-6)
+
+    def test_targets_in_any_unit(self):
+        x, labels = waves()
+        X, y = pack(x), labels + 0.1 * np.cos(np.arange(16.0))
+        arguments = {"regression": True, "pooling": (0.0, 1.0)}
+        first, second = (PNRegressor(build, arguments, {"epochs": 3}) for _ in range(2))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            first.fit(X, y)
+            second.fit(X, 1e5 - 5e4 * y)
+        # Float32, whose rounding decides where Adam's steps of 0.1 take parameters whose gradients
+        # are 0 but for it; float64 and small steps are in tests/models/test_targets.py.
+        mean, deviation = first.predict(X, return_std=True)
+        found, scaled = second.predict(X, return_std=True)
+        np.testing.assert_allclose((1e5 - found) / 5e4, mean, atol=0.02)
+        np.testing.assert_allclose(scaled / 5e4, deviation, rtol=0.02)
+        score = first.score(X, y)
+        assert score > 0.3 and second.score(X, 1e5 - 5e4 * y) == pytest.approx(score, abs=0.02)
+
+    def test_validation_split_takes_its_part_of_every_class(self):
+        x, _ = waves()
+        X, y = pack(x)[:15], np.repeat(["a", "b", "c", "d", "e"], 3)
+        X[:, 0, 0] = np.arange(15)  # which example is which
+        weights = np.arange(15.0)
+        estimator = PNClassifier(Recorder, fit_kwargs={"validation_split": 1 / 3})
+        estimator.fit(X, y, sample_weight=weights)
+        given, codes, arguments = estimator.model_.fitted
+        place = given["points"][:, 0, 0].astype(int)
+        assert sorted(place) == list(range(15)) and list(place) != list(range(15))
+        np.testing.assert_array_equal(codes, place // 3)
+        np.testing.assert_array_equal(arguments["sample_weight"], weights[place])
+        # Keras holds the last third back.
+        assert np.bincount(codes[:10]).tolist() == [2] * 5
+        again = PNClassifier(Recorder, fit_kwargs={"validation_split": 1 / 3}).fit(X, y)
+        np.testing.assert_array_equal(again.model_.fitted[1], codes)
+        rare = PNClassifier(Recorder).fit(X, np.repeat([0, 1], [14, 1]), validation_split=0.4)
+        assert rare.model_.fitted[1][:9].max() == 1
+        targets = np.arange(15.0)
+        series = PNRegressor(Recorder, fit_kwargs={"validation_split": 0.2}).fit(X, targets)
+        given, y, _ = series.model_.fitted
+        np.testing.assert_array_equal(given["points"][:, 0, 0], y[:, 0])
+        assert set(y[12:, 0]) != {12.0, 13.0, 14.0}
+
+    def test_validation_data_have_labels_of_any_kind(self):
+        x, codes = waves()
+        X, y = pack(x), np.array(["falling", "rising"])[codes]
+        held = {key: array[:5] for key, array in x.items()}
+        estimator = PNClassifier(build)
+        packed = estimator.fit(X, y, validation_data=(X[:5], y[:5].tolist())).history_["val_loss"]
+        as_dict = estimator.fit(X, y, validation_data=(held, y[:5])).history_["val_loss"]
+        loss = estimator.model_.evaluate(held, codes[:5], verbose=0, return_dict=True)["loss"]
+        assert packed == as_dict == pytest.approx([loss], rel=1e-5)
+        with pytest.raises(
+            ValueError, match=r"validation_data has the labels \['up'\], which y has"
+        ):
+            estimator.fit(X, y, validation_data=(X[:2], ["up", "rising"]))
+        series = PNRegressor(Recorder)
+        series.fit(X, codes, validation_data=(X[:5], codes[:5]))
+        held, targets = series.model_.fitted[2]["validation_data"]
+        assert targets.shape == (5, 1) and held["points"].shape == (5, 6, 1)
+        with pytest.raises(ValueError, match=r"targets of the shape \(5, 2\), but y has \[B, \]"):
+            series.fit(X, codes, validation_data=(X[:5], np.zeros((5, 2))))
+
+    def test_number_of_features(self):
+        x, y = waves()
+        estimator = PNClassifier(build)
+        assert not hasattr(estimator, "n_features_in_")
+        assert estimator.fit(pack(x), y).n_features_in_ == 3
+        with pytest.raises(ValueError, match="X has 5 features .* is expecting 3 features"):
+            estimator.predict(np.zeros((2, 6, 5)))
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            estimator.fit(pack(x), y[:7])
+
+
+class Recorder:
+    """In a model's place: keeps what its `fit` is given."""
+
+    def __init__(self, outputs):
+        self.inputs_dict = {"points": np.zeros((0, 0, 1))}
+
+    def adapt(self, x, targets=None):
+        pass
+
+    def fit(self, x, y, **arguments):
+        self.fitted = x, y, arguments
+        return keras.callbacks.History()
 
 
 def long_table(seed=0):

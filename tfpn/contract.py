@@ -15,6 +15,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tfpn.degrees import warn_of_degrees
+
 KEYS = ("points", "values", "variance")
 
 # float32 holds every integer up to this one, and not the next.
@@ -56,6 +58,10 @@ def observations(points, values, variance=None):
             of examples, points or channels do not agree; if a coordinate of an observed point is
             NaN or infinite; if an observed value is infinite; if a variance is negative, or NaN
             where a value is observed; or if integer coordinates are too large for float32.
+
+    Warns:
+        UserWarning: if points in two dimensions look like longitudes and latitudes in degrees on
+            both sides of the date line.
 
     Example:
         Two examples with two channels; the second one has a single point, and its second channel
@@ -101,6 +107,7 @@ def observations(points, values, variance=None):
     points[unobserved & ~np.isfinite(points).all(axis=-1)] = 0
 
     _check_entries(points, values, variance)
+    warn_of_degrees(points, variance)
     return {"points": points, "values": values, "variance": variance}
 
 

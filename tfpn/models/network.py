@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.contract import KEYS, check_observations, check_query
+from tfpn.degrees import warn_of_degrees
 from tfpn.layers.base import GPPosteriorLayer
 from tfpn.models.head import domain_unit
 from tfpn.models.predictive import Predictive, not_calibrated
@@ -214,8 +215,9 @@ class PNNetwork(Trainable, Predictive, keras.Model):
         Warns:
             UserWarning: if the points are so far from the origin that their differences have lost
                 their digits, if examples are smaller than 0.1 in the points' unit, if channels of
-                a point differ in variance and "shared" averages it, or if targets are so far from
-                0 that their differences have lost their digits.
+                a point differ in variance and "shared" averages it, if points look like degrees on
+                both sides of the date line, or if targets are so far from 0 that their differences
+                have lost their digits.
         """
         inputs, given = self.inputs_dict, data
         if isinstance(data, tf.data.Dataset):
@@ -230,6 +232,7 @@ class PNNetwork(Trainable, Predictive, keras.Model):
         data = check_observations(
             data, spatial_dim=inputs["points"].shape[-1], channels=inputs["values"].shape[-1]
         )
+        warn_of_degrees(data["points"], data["variance"])
         self._adapt_targets(given, targets)
         observed = np.isfinite(data["variance"])
         self._check_missing(data["variance"])
