@@ -207,7 +207,7 @@ def test_counts_and_statics_reach_the_head_as_they_should():
 def test_readings_are_known_at_every_time():
     model = small(missingness="intensity")
     x = split(inputs(model), np.random.default_rng(3))
-    found = model.get_layer("readings")(x, model.get_layer("entry_weights")(x))
+    found = model.get_layer("readings")(x, *model.get_layer("entry_weights")(x))
     for example in range(5):
         seen = np.isfinite(x["variance"][example])
         times = np.unique(x["points"][example][seen.any(-1)])

@@ -93,7 +93,7 @@ def test_a_repeated_reading_of_all_channels_counts_the_same_nearby(uncertainty):
 def test_results_change_in_small_steps_as_two_times_part():
     """From one time to two in 22 steps: a jump would put the whole change into one of them."""
     model = small({"missingness": "intensity"})
-    width = 0.01 * float(np.exp(np.min(model.get_layer("conv_1").log_length_scale)))
+    width = float(np.exp(model.get_layer("entry_weights").log_width))
     gaps = width * np.linspace(0.0, 1.1, 23)
     each = [listed(gap, rows=2) for gap in gaps]
     logits = model({key: np.concatenate([x[key] for x in each]) for key in each[0]}).numpy()
@@ -106,7 +106,7 @@ def test_results_change_in_small_steps_as_two_times_part():
 def test_gradients_by_times_are_those_of_differences():
     """Between the width of one time and none, where weights change fastest."""
     model = small({"missingness": "intensity"})
-    width = 0.01 * float(np.exp(np.min(model.get_layer("conv_1").log_length_scale)))
+    width = float(np.exp(model.get_layer("entry_weights").log_width))
     x = {k: tf.constant(a) for k, a in listed(0.5 * width, rows=2).items()}
     with tf.GradientTape() as tape:
         tape.watch(x["points"])
@@ -148,3 +148,11 @@ def test_adapt_takes_nearly_equal_times_for_one():
         rows = (times + gap * np.arange(CHANNELS)).reshape(6, 24, 1)
         for found, wanted in zip(adapted(rows, apart), expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+
+
+def test_a_model_of_all_times_can_be_cloned():
+    model = small({"missingness": "intensity"})
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    x = listed(0.0, rows=2)
+    np.testing.assert_allclose(clone(x), model(x), **EQUAL)

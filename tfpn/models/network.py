@@ -41,7 +41,7 @@ class PNNetwork(Trainable, Predictive, keras.Model):
         if config.get("num_outputs") is not None:
             blocks = range(config["num_outputs"])
         if blocks is not None:
-            target_scale = TargetScale(blocks, dtype=outputs.dtype, name="targets")
+            target_scale = TargetScale(list(map(int, blocks)), dtype=outputs.dtype, name="targets")
             outputs = target_scale(outputs)
         super().__init__(inputs=inputs, outputs=outputs, name=config["name"])
         self._target_scale = target_scale

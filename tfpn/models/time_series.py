@@ -34,6 +34,10 @@ CONTEXT = ("head", "features", "both")
 # Examples from which `adapt` starts the convolution of the readings.
 _ADAPT_EXAMPLES = 256
 
+# Distance from which two times are two, in units of the shortest length scale at the start: within
+# it series of that scale stay the same to 5e-5.
+_WIDTH = 0.01
+
 
 @keras.saving.register_keras_serializable(package="tfpn")
 class PNTimeSeriesClassifier(PNNetwork):
@@ -46,8 +50,8 @@ class PNTimeSeriesClassifier(PNNetwork):
     head. The defaults are the paper's for PhysioNet 2012, but for the exact variance, a prior for
     each channel and the normalisation. A record's result does not depend on the order of its rows,
     on padding, or on whether readings of one time stand in one row or in several, and it changes
-    continuously with the times: within a hundredth of the first convolution's shortest length scale
-    two times become one by degrees (`tfpn.math.readings`).
+    continuously with the times: within a hundredth of the shortest length scale from which `adapt`
+    starts two times become one by degrees (`tfpn.math.readings`).
 
     Args:
         num_classes: number of logits, 2 for a yes or no; None for regression.
@@ -212,7 +216,7 @@ class PNTimeSeriesClassifier(PNNetwork):
         if query != "union":
             times = QueryGrid(*pooling, query, dtype=dtype, name="query")(given)
         convolution_inputs = {"conv_1": given}
-        first = convolution(
+        x = convolution(
             "conv_1",
             True,
             noise=input_noise,
@@ -221,18 +225,14 @@ class PNTimeSeriesClassifier(PNNetwork):
             num_probes=num_probes,
             probes=probes,
             seed=seed,
-        )
-        x = first(given, times)
-
-        def width():
-            """Within a hundredth of a length scale the series stay the same to 5e-5."""
-            return 0.01 * keras.ops.exp(keras.ops.min(first.log_length_scale))
-
+        )(given, times)
         weights = None
         if times is None or missingness == "intensity":
-            weights = EntryWeights(width, dtype=dtype, name="entry_weights")(given)
+            weights, widths = EntryWeights(_WIDTH * spacing, dtype=dtype, name="entry_weights")(
+                given
+            )
         if missingness == "intensity":
-            readings = Readings(width, dtype=dtype, name="readings")(given, weights)
+            readings = Readings(dtype=dtype, name="readings")(given, weights, widths)
             convolution_inputs["conv_readings"] = readings
             others = convolution("conv_readings", True)(readings, times)
             x = FeatureSum(dtype=dtype, name="sum")(x, others)
@@ -339,10 +339,13 @@ class PNTimeSeriesClassifier(PNNetwork):
                     f"{times.max():g}: build the model with the box of the stay.",
                     stacklevel=2,
                 )
+        if query == "union" or self._config["missingness"] == "intensity":
+            lengths = np.exp(np.asarray(self.get_layer("conv_1").log_length_scale))
+            self.get_layer("entry_weights").set_width(_WIDTH * float(lengths.min()))
         if self._config["missingness"] == "intensity":
             some = {key: array[:_ADAPT_EXAMPLES] for key, array in data.items()}
             weights = self.get_layer("entry_weights")(some)
-            self.get_layer("conv_readings").adapt(self.get_layer("readings")(some, weights))
+            self.get_layer("conv_readings").adapt(self.get_layer("readings")(some, *weights))
         if query != "union":
             step = (pooling[1] - pooling[0]) / query
             for layer in self.pn_layers:

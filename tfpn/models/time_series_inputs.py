@@ -1,5 +1,7 @@
 """What `PNTimeSeriesClassifier` makes of its inputs beside convolutions."""
 
+import math
+
 import keras
 import tensorflow as tf
 
@@ -30,44 +32,64 @@ class QueryGrid(GPLayer):
 
 
 class EntryWeights(GPLayer):
-    """How far each entry tells of a time of its own, [B, N, 1] (see `entry_weights`).
+    """How far each entry tells of a time of its own (see `tfpn.math.readings.entry_weights`).
 
     Args:
-        width: function that returns the distance from which two times are two.
+        width: the distance from which two times are two, at the start.
+
+    Output:
+        The weights [B, N, 1], and the width for each example [B, 1, 1].
     """
 
     def __init__(self, width, **kwargs):
         super().__init__(**kwargs)
         self._width = width
 
+    def build(self, observations_shape):
+        self.log_width = self.add_weight(
+            name="log_width",
+            shape=(),
+            initializer=keras.initializers.Constant(math.log(self._width)),
+            trainable=False,
+        )
+
+    def set_width(self, width):
+        """Sets the distance from which two times are two."""
+        self.log_width.assign(math.log(width))
+
+    def load_own_variables(self, store):
+        """Keras's; models stored without this layer keep the width of their spacing."""
+        if len(store):
+            super().load_own_variables(store)
+
     def call(self, observations):
         points, _, variance = self._unpack(observations)
-        return entry_weights(points, variance, self._cast(self._width()))
+        width = tf.exp(self._cast(self.log_width))
+        widths = tf.fill([tf.shape(points)[0], 1, 1], width)
+        return entry_weights(points, variance, width), widths
 
     def compute_output_spec(self, observations):
-        shape = (*observations["points"].shape[:2], 1)
-        return keras.KerasTensor(shape, dtype=self.algebra_dtype)
+        batch, size, _ = observations["points"].shape
+        return tuple(
+            keras.KerasTensor((batch, count, 1), dtype=self.algebra_dtype) for count in (size, 1)
+        )
 
 
 class Readings(GPLayer):
     """Which channels were read when: indicators, known exactly at each distinct observed time.
 
-    Args:
-        width: as for `EntryWeights`, whose output is the second input.
+    Input:
+        The observations, and the two outputs of `EntryWeights`.
     """
 
-    def __init__(self, width, **kwargs):
-        super().__init__(**kwargs)
-        self._width = width
-
-    def call(self, observations, weights):
+    def call(self, observations, weights, widths):
         points, _, variance = self._unpack(observations)
-        values = reading_indicators(points, variance, self._cast(self._width()))
+        values = reading_indicators(points, variance, self._cast(widths))
         variance = faded(tf.zeros_like(values), self._cast(weights))
         values = observed_only(values, missing_mask(penalty(variance)))
         return {"points": points, "values": values, "variance": variance}
 
-    def compute_output_spec(self, observations, weights):
+    def compute_output_spec(self, observations, weights, widths):
         return self._spec(observations["points"], *observations["values"].shape)
 
 
