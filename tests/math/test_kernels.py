@@ -233,7 +233,8 @@ def test_long_drifts_in_float32(widths, d):
     # The quadratic form, up to 16 widths, loses widths^2 / 2 units of rounding, some times over.
     # The sum of squares loses eps * widths in the whitened coordinate w, and exp(-w^2/2) moves by
     # at most 0.61 times that.
-    units = 4 * widths**2 if widths < 16 else 4 * widths
+    longest = np.max(np.sum(np.square(drift / width), axis=-1))  # the largest decides
+    units = 4 * longest if longest <= 256 else 4 * widths
     np.testing.assert_allclose(low, high, atol=1.5**2 * units * EPS["float32"], rtol=0)
 
 

@@ -4,6 +4,7 @@ import oracle
 import pytest
 import slow_gp
 import tensorflow as tf
+from tolerance import differences
 
 import tfpn
 
@@ -177,8 +178,12 @@ def test_gradients(noise, box):
         with np.errstate(invalid="ignore"):  # inf - inf stays inf where nothing is observed
             expected = slow_gp.differences(moved, value)
         scale = max(1.0, np.max(np.abs(expected)))
+        # Solves by 5 points: the condition number is 5 s^2 / noise, and the solves sum 5 terms. The
+        # smallest length on which the result varies is a variance, 0.1.
+        condition = 5 * 1.2**2 / 0.07
+        limit = differences(abs(float(result)), 1e-3, condition=5 * condition, scale=0.1)
         np.testing.assert_allclose(
-            gradients[key], expected, rtol=1e-8, atol=1e-9 * scale, err_msg=key
+            gradients[key], expected, rtol=0, atol=limit * scale, err_msg=key
         )
 
 
