@@ -128,7 +128,7 @@ class TrainingMonitor(keras.callbacks.Callback):
             raise ValueError("x has no example with a reading; give others, or examples=0.")
         self.shown = seen[: self.examples]
         self.maps = {"channels": channels, "resolution": check_count("resolution", resolution)}
-        self.bins, self.batch_size = check_count("bins", bins), batch_size
+        self.bins, self.batch_size = evaluation.check_bins(bins), batch_size
         self._writer = None
 
     def on_train_begin(self, logs=None):

@@ -12,6 +12,7 @@ import scipy.stats
 import sklearn.metrics
 
 BINS = 15
+MOST_BINS = 1_000_000  # a table of them takes some 40 MB
 
 
 def classification_metrics(probabilities, labels, bins=BINS):
@@ -87,7 +88,7 @@ def expected_calibration_error(probabilities, labels, bins=BINS, adaptive=False)
     Args:
         probabilities: [B, classes], rows that sum to 1.
         labels: integers 0 to classes - 1, [B].
-        bins: number of bins.
+        bins: number of bins, up to a million.
         adaptive: False for bins of equal width, ``(b / bins, (b + 1) / bins]``; True for bins with
             about equally many examples, which the width does not leave almost empty.
 
@@ -95,7 +96,8 @@ def expected_calibration_error(probabilities, labels, bins=BINS, adaptive=False)
         A number from 0 to 1.
 
     Raises:
-        ValueError: as for `classification_metrics`, or if ``bins`` is no positive integer.
+        ValueError: as for `classification_metrics`, or if ``bins`` is no integer from 1 to a
+            million.
 
     Example:
 
@@ -148,8 +150,7 @@ def calibration_bins(probabilities, labels, bins=BINS, adaptive=False):
     (array([0, 3]), array([ nan, 0.67]), array([nan, 0.8]))
     """
     probabilities, labels = _checked(probabilities, labels)
-    if isinstance(bins, bool) or not isinstance(bins, (int, np.integer)) or bins < 1:
-        raise ValueError(f"bins must be a positive integer, found {bins!r}.")
+    check_bins(bins)
     confidence = probabilities.max(-1)
     edges = np.linspace(0.0, 1.0, bins + 1)
     if adaptive:
@@ -165,6 +166,15 @@ def calibration_bins(probabilities, labels, bins=BINS, adaptive=False):
     return CalibrationBins(
         edges, counts, mean(confidence), mean(probabilities.argmax(-1) == labels)
     )
+
+
+def check_bins(bins):
+    """Raises ValueError unless ``bins`` is a number of bins; returns it."""
+    if isinstance(bins, bool) or not isinstance(bins, (int, np.integer)) or bins < 1:
+        raise ValueError(f"bins must be a positive integer, found {bins!r}.")
+    if bins > MOST_BINS:
+        raise ValueError(f"bins must be at most {MOST_BINS:,}, found {bins:,}.")
+    return bins
 
 
 def gaussian_metrics(residuals, standard_deviations):

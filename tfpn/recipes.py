@@ -401,7 +401,7 @@ def _check_training(recipe, training):
         refuse("schedule", f"one of {', '.join(SCHEDULES)}")
     if training["patience"] < 0:
         refuse("patience", "a number of epochs, or 0 to train all of them")
-    if training["monitor"] not in MONITORS:
+    if training["monitor"] not in tuple(MONITORS):  # a list has no hash
         refuse("monitor", f"one of {', '.join(MONITORS)}")
     weights = training["class_weight"]
     if not all(isinstance(w, int | float) and 0 < w < math.inf for w in weights):

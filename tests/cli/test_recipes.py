@@ -156,6 +156,7 @@ def test_wheel_carries_the_recipes(tmp_path):
         ("training.class_weight=3", "give a value of type list"),
         ("training.patience=-1", "give a number of epochs, or 0"),
         ("training.monitor=val_f1", "give one of val_loss, val_accuracy, val_auroc"),
+        ("training.monitor=[]", r"found \[\]; give one of val_loss, val_accuracy, val_auroc"),
         ("training.monitor=val_auroc", "which is of two classes, and the model has 10"),
     ],
 )

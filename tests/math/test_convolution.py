@@ -6,7 +6,8 @@ import pytest
 import slow_gp
 import tensorflow as tf
 
-from tfpn.math import convolve, convolve_mean
+from tfpn.math import convolve, convolve_mean, integrate
+from tfpn.math.steerable import steerable_convolve
 
 NOISE = ["shared", "channel"]
 ARGUMENTS = (
@@ -487,6 +488,31 @@ def test_points_that_are_not_finite_where_something_is_observed(bad):
             given["variance"][...] = 0.1
         with pytest.raises(tf.errors.InvalidArgumentError, match="points holds NaN or infinity"):
             convolve(**given, noise=noise)
+
+
+@pytest.mark.parametrize("noise", NOISE)
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize(
+    "name, bad",
+    [(name, bad) for name in ("signal_std", "length_scale") for bad in (0.0, -1.0, np.nan, np.inf)]
+    + [("observation_noise", bad) for bad in (-1.0, np.nan, np.inf)],
+)
+def test_what_is_no_prior(name, bad, traced, noise):
+    """By every function that conditions: a prior of 0 made NaN, and -1 passed for 1."""
+    given = tensors({**example(noise="shared"), name: np.array(bad)})
+    prior = {key: given[key] for key in ("signal_std", "length_scale", "observation_noise")}
+    observed = [given[key] for key in ("points", "values", "variance")]
+    flow = {"first_order": np.zeros((1, 2, 1, 1)), "second_order": np.zeros((1, 2, 2, 1, 1))}
+    scalars = {"fields_in": ((0, 2),), "fields_out": ((0, 1),), "frequencies": (0,)}
+    rest = {**scalars, **flow, "zeroth_order": None, "weights": {0: np.ones((1, 2, 1))}}
+    for call in (
+        lambda: convolve(**given, noise=noise),
+        lambda: convolve_mean(**given, noise=noise),
+        lambda: integrate(*observed, **prior, noise=noise, box=(0.0, 1.0)),
+        lambda: steerable_convolve(*observed, given["query"], **rest, **prior, noise=noise),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"{name} must be .* found"):
+            (tf.function(call) if traced else call)()
 
 
 @pytest.mark.parametrize(

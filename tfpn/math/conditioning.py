@@ -1,6 +1,7 @@
 """Observations and an RBF prior, ready to be conditioned on: noise shared or per channel."""
 
 import dataclasses
+import math
 
 import tensorflow as tf
 
@@ -216,7 +217,8 @@ def prepare(
         tf.reduce_all(finite | ~observed),
         ["points holds NaN or infinity where a value is observed; check it by tfpn.observations."],
     )
-    with tf.control_dependencies([c for c in (check, sign) if c is not None]):
+    prior = _check_prior(signal_std, length_scale, observation_noise)
+    with tf.control_dependencies([c for c in (check, sign, *prior) if c is not None]):
         values = tf.identity(values)
     gp = Conditioning(
         # Not masked by `observed`: so all layers share one tensor of points, and the graph
@@ -253,6 +255,21 @@ def _shared_variance(variance):
     )
     with tf.control_dependencies([] if check is None else [check]):
         return tf.identity(shared)
+
+
+def _check_prior(signal_std, length_scale, observation_noise):
+    """Assertions that the prior is one; a comparison with NaN fails them as well."""
+    return [
+        tf.debugging.Assert(
+            tf.reduce_all(ok & (tensor < math.inf)),
+            [f"{name} must be {wanted} and finite, found", tensor],
+        )
+        for name, tensor, ok, wanted in (
+            ("signal_std", signal_std, signal_std > 0.0, "positive"),
+            ("length_scale", length_scale, length_scale > 0.0, "positive"),
+            ("observation_noise", observation_noise, observation_noise >= 0.0, ">= 0"),
+        )
+    ]
 
 
 def _check_shapes(points, values, variance):

@@ -84,8 +84,8 @@ def convolve(
         TypeError: for half precision.
         tf.errors.InvalidArgumentError: with noise="shared", if a point is observed in some
             channels only; for a negative variance or one that is NaN, an observed point that is
-            not finite, and a prior or flow whose covariance cannot be factorised (none of it is
-            checked inside XLA-compiled functions).
+            not finite, a prior whose parameters are not positive and finite, and a flow whose
+            covariance cannot be factorised (none of it is checked inside XLA-compiled functions).
 
     Example:
 

@@ -142,6 +142,7 @@ def domain_integrals(points, *, signal_std, length_scale, box=None, disc=None):
 
     Raises:
         ValueError: if both are given, or for those of `box_integrals` and `disc_integrals`.
+        tf.errors.InvalidArgumentError: as for `tfpn.math.convolve`.
     """
     prior = {"signal_std": signal_std, "length_scale": length_scale}
     if box is not None and disc is not None:

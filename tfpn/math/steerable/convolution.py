@@ -101,7 +101,8 @@ def steerable_convolve(
         ValueError: for shapes that do not agree or an unknown option.
         TypeError: for half precision.
         tf.errors.InvalidArgumentError: if channels of a block, or with noise="shared" of a point,
-            are observed in part (not checked inside XLA-compiled functions).
+            are observed in part, and as for `tfpn.math.convolve` (not checked inside XLA-compiled
+            functions).
 
     Example: the flow of a scalar, a wave that carries it to a vector field.
 
