@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn.layers.base import GPPosteriorLayer, check_positive
+from tfpn.layers.base import GPPosteriorLayer, check_flag, check_positive
 from tfpn.math.joint import integrate_joint
 from tfpn.math.low_rank import integrate_low_rank
 from tfpn.math.missing import penalty
@@ -29,6 +29,9 @@ class IntegralPooling(GPPosteriorLayer):
             the integral itself; the d-th root of the domain's volume gives the average over the
             domain, which does not depend on the unit of the coordinates.
         spacing: initial length scale, unless ``length_scale`` is given.
+        double_precision: whether a float32 layer conditions in float64 on the variances as they
+            are. Without it they have float32's least variance, as in `PNConv`, and integrals over
+            the whole space or of a joint covariance are computed in float32.
         signal_std, length_scale, observation_noise, noise, marginal_likelihood_weight,
             marginal_likelihood_trains: as in `PNConv`.
 
@@ -62,6 +65,7 @@ class IntegralPooling(GPPosteriorLayer):
         length_scale=None,
         observation_noise=None,
         noise="shared",
+        double_precision=True,
         marginal_likelihood_weight=0.0,
         marginal_likelihood_trains="kernel",
         **kwargs,
@@ -77,6 +81,7 @@ class IntegralPooling(GPPosteriorLayer):
             marginal_likelihood_trains=marginal_likelihood_trains,
             **kwargs,
         )
+        self.double_precision = check_flag("double_precision", double_precision)
         if box is not None and disc is not None:
             raise ValueError(f"give box or disc, not both: found box={box!r} and disc={disc!r}.")
         self.box = None if box is None else read_box(box)
@@ -116,15 +121,17 @@ class IntegralPooling(GPPosteriorLayer):
         points, values, variance = self._unpack(observations)
         factors, covariance = self._coherent(observations)
         # A finite variance in float64: the observations explain nearly all of the integral's
-        # variance, and the difference would lose float32's digits. A joint covariance would take
-        # too much memory.
+        # variance, and the difference would lose float32's digits. A network's joint covariance
+        # would take too much memory.
         finite = self.box is not None or self.disc is not None
-        exact = "float64" if finite and covariance is None else self.algebra_dtype
+        wide = self.double_precision or (finite and covariance is None)
+        exact = "float64" if wide else self.algebra_dtype
         prior = {
             key: tf.cast(value, exact) if tf.is_tensor(value) else value
             for key, value in self._prior().items()
         }
-        given = points, values, self._floored(variance, prior)
+        floored = variance if self.double_precision else self._floored(variance, prior)
+        given = points, values, floored
         points, values, noise_variance = (tf.cast(tensor, exact) for tensor in given)
         # Coordinates in units of `unit`, rather than results over its powers, which may overflow.
         unit = tf.exp(tf.cast(self.log_unit, exact))
@@ -137,16 +144,18 @@ class IntegralPooling(GPPosteriorLayer):
                 tf.constant(self.disc[key], exact) / unit for key in ("centre", "radius")
             )
         given = points / unit, values, noise_variance
+        options = {**prior, "double_precision": self.double_precision}
         if factors is not None:
-            _shared(prior)
+            _shared(options)
             factors = tf.cast(factors, exact)
-            mean, pooled, factors, nll = integrate_low_rank(*given, factors, **domain, **prior)
+            mean, pooled, factors, nll = integrate_low_rank(*given, factors, **domain, **options)
         elif covariance is not None:
-            _shared(prior)
-            mean, covariance, nll = integrate_joint(*given, covariance, **domain, **prior)
+            _shared(options)
+            covariance = tf.cast(covariance, exact)
+            mean, covariance, nll = integrate_joint(*given, covariance, **domain, **options)
             pooled = tf.linalg.diag_part(covariance)
         else:
-            mean, pooled, nll = integrate(*given, **domain, **prior)
+            mean, pooled, nll = integrate(*given, **domain, **options)
         mean, pooled, nll = (self._cast(t) for t in (mean, pooled, nll))
         self._add_marginal_likelihood(nll, variance)
         self._check_finite(mean, pooled) if finite else self._check_finite(mean)
@@ -154,7 +163,7 @@ class IntegralPooling(GPPosteriorLayer):
         if finite and factors is not None:
             output["factors"] = tf.transpose(self._cast(factors), [1, 2, 0])
         if finite and covariance is not None:
-            output["covariance"] = covariance
+            output["covariance"] = self._cast(covariance)
         return output
 
     def _floored(self, variance, prior):
@@ -183,6 +192,7 @@ class IntegralPooling(GPPosteriorLayer):
             **super().get_config(),
             "box": self.box,
             "disc": self.disc,
+            "double_precision": self.double_precision,
             "unit": self.unit,
             "spacing": self.spacing,
         }
@@ -223,6 +233,6 @@ def read_disc(disc):
     )
 
 
-def _shared(prior):
-    if prior.pop("noise") != "shared":
+def _shared(options):
+    if options.pop("noise") != "shared":
         raise ValueError("factors and joint covariances need IntegralPooling(noise='shared').")

@@ -23,6 +23,7 @@ from tfpn.math.joint import convolve_joint, marginal_variance, observed_pairs
 from tfpn.math.kernels import operator_prior_covariance
 from tfpn.math.low_rank import convolve_low_rank
 from tfpn.math.missing import missing_mask
+from tfpn.math.operators import prior_variance
 from tfpn.math.posterior import least_variance
 from tfpn.math.process import convolve_process
 from tfpn.math.stochastic import ESTIMATORS, PROBES
@@ -76,6 +77,11 @@ class PNConv(GPConvolution):
         num_probes: number of probes.
         probes: "rademacher" or "gaussian" (the paper's, with a larger error).
         seed: of the probes; an integer, or None for a random one.
+        double_precision: whether a float32 layer conditions in float64 where float32's digits do not
+            suffice (`tfpn.math.convolve`), for observations of any accuracy and density. Without
+            it variances below 3e-5 signal_std^2, and beyond 75 observed points below that much
+            more as it takes with their number, are raised to that: for features of a network,
+            whose variances are no measurement's, it is enough.
         use_bias: adds a learnable constant to each output channel.
         kernel_initializer: for W, [K, c_in, filters]. By default normal with the variance
             ``kept^(-2/3) / (K c_in)``, where kept is the fraction of the prior variance that the
@@ -127,6 +133,7 @@ class PNConv(GPConvolution):
         num_probes=20,
         probes="rademacher",
         seed=None,
+        double_precision=True,
         use_bias=True,
         kernel_initializer=None,
         bias_initializer="zeros",
@@ -175,6 +182,7 @@ class PNConv(GPConvolution):
                     f"{self.uncertainty!r}."
                 )
             self.seed_generator = keras.random.SeedGenerator(seed)
+        self.double_precision = check_flag("double_precision", double_precision)
         self.use_bias = check_flag("use_bias", use_bias)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
@@ -304,6 +312,7 @@ class PNConv(GPConvolution):
             "drift": self._cast(self.drift),
             "diffusion": tf.matmul(factor, factor, transpose_b=True),
             "bias": None if self.bias is None else self._cast(self.bias),
+            "double_precision": self.double_precision,
         }
 
     def _estimator(self, training):
@@ -347,10 +356,11 @@ class PNConv(GPConvolution):
         parameters.pop("marginal_likelihood_trains")
         # In float64, as float32's rounding of the prior would swamp what little variance is left in
         # some directions between many query points; with the least noise that the layer itself has.
-        observed = tf.math.is_finite(tf.reduce_min(given[2], axis=-1))
-        count = tf.reduce_max(tf.reduce_sum(tf.cast(observed, self.algebra_dtype), axis=-1))
-        floor = least_variance(parameters["signal_std"], count)
-        parameters["observation_noise"] = tf.maximum(parameters["observation_noise"], floor)
+        if not parameters.pop("double_precision"):
+            observed = tf.math.is_finite(tf.reduce_min(given[2], axis=-1))
+            count = tf.reduce_max(tf.reduce_sum(tf.cast(observed, self.algebra_dtype), axis=-1))
+            floor = least_variance(parameters["signal_std"], count)
+            parameters["observation_noise"] = tf.maximum(parameters["observation_noise"], floor)
         wide = tf.nest.map_structure(
             lambda tensor: tf.cast(tensor, tf.float64) if tf.is_tensor(tensor) else tensor,
             {**parameters, "factors": factors, "covariance": covariance},
@@ -359,11 +369,9 @@ class PNConv(GPConvolution):
             *(tf.cast(tensor, tf.float64) for tensor in (*given, query)), **wide
         )
         flow = {key: wide[key] for key in ("signal_std", "length_scale", "drift", "diffusion")}
-        prior = operator_prior_covariance(**flow)
-        pairs = "cij" if prior.shape.rank == 3 else "ij"
-        prior_variance = tf.einsum(f"{pairs},ica,jca->a", prior, *2 * [wide["weights"]])
+        before = prior_variance(operator_prior_covariance(**flow), wide["weights"])
         mean = tf.cast(tf.linalg.matrix_transpose(mean), query.dtype)
-        return multivariate_normal(mean, covariance, prior_variance)
+        return multivariate_normal(mean, covariance, before)
 
     def compute_output_spec(self, observations, query=None, training=False):
         points = observations["points"] if query is None else query
@@ -386,6 +394,7 @@ class PNConv(GPConvolution):
             "num_probes": self.num_probes,
             "probes": self.probes,
             "seed": self.seed,
+            "double_precision": self.double_precision,
             "use_bias": self.use_bias,
             "kernel_initializer": self.kernel_initializer
             and keras.initializers.serialize(self.kernel_initializer),

@@ -47,14 +47,24 @@ class Conditioning:
         """Whether every channel has a signal standard deviation and a length scale of its own."""
         return self.signal_std.shape.rank > 0
 
-    def factorised(self, dtype):
+    def factorised(self):
         """The same with the whitener and the log determinant, for shared noise.
 
-        ``dtype`` is that of the factorisation; the results have the observations'.
+        Both are computed in float64: among N readings of one place, float32's rounding of the
+        covariance matrix would count as a noise variance of some N times 1e-7 signal_std^2.
         """
-        matrices = self._matrices(self.points, self.given_variance, dtype)
+        matrices = self._matrices(self.points, self.given_variance, tf.float64)
         whitener, log_det = (tf.cast(t, self.values.dtype) for t in whiten(*matrices))
         return dataclasses.replace(self, whitener=whitener, log_det=log_det)
+
+    def amplification(self):
+        """By how much the whitener F may enlarge rounding errors of covariances c in ``F c``, [B].
+
+        The bound ``|F c'| <= amplification * max |c'| / signal_std``: the root of the sum over
+        rows of their absolute sums' squares, times signal_std.
+        """
+        rows = tf.reduce_sum(tf.abs(tf.stop_gradient(self.whitener)), axis=-1)
+        return tf.stop_gradient(self.signal_std) * tf.norm(rows, axis=-1)
 
     def _matrices(self, points, given_variance, dtype=None):
         """K and S's diagonal, for shared noise."""
@@ -166,15 +176,14 @@ def response(cross, weights):
 
 def prepare(
     points, values, variance, *, signal_std, length_scale, noise, observation_noise,
-    factorisation_dtype=None, floor_dtype=None,
+    floor_dtype=None,
 ):  # fmt: skip
     """Checks observations and prior parameters and brings them into the form of `Conditioning`.
 
     What is not observed is replaced here, so that it can influence neither results nor gradients:
     values become 0, and so do coordinates of padding points that are not finite.
-    Arguments and errors are those of `tfpn.math.convolve`. In ``factorisation_dtype``, by default
-    that of values, the covariance matrix of shared noise is computed and factorised; the least
-    noise variance is that of ``floor_dtype``, by default that of values too.
+    Arguments and errors are those of `tfpn.math.convolve`. The least noise variance is that of
+    ``floor_dtype``, by default that of values.
     """
     if noise not in NOISE:
         raise ValueError(f"noise must be one of {NOISE}, found {noise!r}.")
@@ -230,7 +239,7 @@ def prepare(
         shared=noise == "shared",
         floor_dtype=floor_dtype or values.dtype,
     )
-    return gp.factorised(factorisation_dtype or values.dtype) if gp.shared else gp
+    return gp.factorised() if gp.shared else gp
 
 
 def _shared_variance(variance):

@@ -2,18 +2,11 @@
 
 import tensorflow as tf
 
-from tfpn.math.channels import mix_channels
-from tfpn.math.checks import require_rank
+from tfpn.math.checks import floating
 from tfpn.math.conditioning import prepare
-from tfpn.math.kernels import (
-    kernels_of_coefficients,
-    operator_coefficients,
-    operator_kernels,
-    operator_prior_covariance,
-)
-from tfpn.math.posterior import condition
-from tfpn.math.recompute import recomputed
-from tfpn.math.shapes import reshape, sizes
+from tfpn.math.operators import mix_response, mixed_variance, read_operators
+from tfpn.math.precision import in_double_precision
+from tfpn.math.shared_noise import convolve_shared
 from tfpn.math.stochastic import ESTIMATORS, PROBES, estimate_condition
 
 
@@ -36,6 +29,7 @@ def convolve(
     num_probes=20,
     probes="rademacher",
     seed=None,
+    double_precision=True,
 ):
     """Flow of K drift-diffusions of a GP posterior, channels mixed: exact mean and variance.
 
@@ -100,11 +94,35 @@ def convolve(
     True
     """
     _check_estimator(variance_estimator, num_probes, probes, seed)
+    values = floating(values, "values")
+    observed = points, values, variance, query
+    options = {
+        "weights": weights, "drift": drift, "diffusion": diffusion, "signal_std": signal_std,
+        "length_scale": length_scale, "observation_noise": observation_noise, "bias": bias,
+        "marginal_likelihood_trains": marginal_likelihood_trains,
+    }  # fmt: skip
+    if noise == "shared" and variance_estimator == "exact":
+        return convolve_shared(
+            *observed, **options, refined=double_precision and values.dtype == tf.float32
+        )
+    return _convolve(
+        *observed, **options, noise=noise, double_precision=double_precision,
+        variance_estimator=variance_estimator, num_probes=num_probes, probes=probes, seed=seed,
+    )  # fmt: skip
+
+
+@in_double_precision
+def _convolve(
+    points, values, variance, query, *, weights, drift, diffusion, signal_std, length_scale, noise,
+    observation_noise, bias, marginal_likelihood_trains, variance_estimator, num_probes, probes,
+    seed,
+):  # fmt: skip
+    """`convolve` with noise for each channel or the stochastic estimator."""
     gp = prepare(
         points, values, variance, signal_std=signal_std, length_scale=length_scale, noise=noise,
         observation_noise=observation_noise,
     )  # fmt: skip
-    weights, operators = _operators(gp, query, weights, drift, diffusion)
+    weights, operators = read_operators(gp, query, weights, drift, diffusion)
     trains = marginal_likelihood_trains
     if variance_estimator == "stochastic":
         if gp.each_prior:
@@ -115,34 +133,13 @@ def convolve(
         response, new_variance, nll = estimate_condition(
             gp, operators, weights, trains, num_probes=num_probes, probes=probes, seed=seed
         )
-    elif gp.shared:
-        mean, new_variance = _mixed_posterior(gp, operators, weights, bias)
-        return mean, new_variance, gp.negative_log_marginal_likelihood(trains)
     else:
         response, explained, nll = operators.condition(trains)
-        new_variance = _mixed_variance(operators.prior(), explained, weights, gp.shared)
-    return _mix(response, weights, bias), new_variance, nll
+        new_variance = mixed_variance(operators.prior(), explained, weights, gp.shared)
+    return mix_response(response, weights, bias), new_variance, nll
 
 
-def _mixed_posterior(gp, operators, weights, bias):
-    """Mean and variance of `convolve` for shared noise.
-
-    The kernels between all points and the response of every flow and channel, by far the largest
-    tensors of a layer, are computed again for the gradient.
-    """
-
-    def posterior(query, points, coefficients, log_amplitude, *tensors):
-        *given, prior, weights, bias = tensors
-        cross = kernels_of_coefficients(query, points, coefficients, log_amplitude)
-        response, explained = condition(cross, *given)
-        variance = _mixed_variance(prior, explained, weights, shared=True)
-        return _mix(response, weights, bias), variance
-
-    bias = tf.zeros(weights.shape[-1:], weights.dtype) if bias is None else bias
-    given = *operator_coefficients(**operators.flow), *gp.given(), operators.prior()
-    return recomputed(posterior, operators.query, gp.points, *given, weights, bias)
-
-
+@in_double_precision
 def convolve_mean(
     points,
     values,
@@ -182,41 +179,12 @@ def convolve_mean(
         points, values, variance, signal_std=signal_std, length_scale=length_scale, noise=noise,
         observation_noise=observation_noise,
     )  # fmt: skip
-    weights, operators = _operators(gp, query, weights, drift, diffusion)
+    weights, operators = read_operators(gp, query, weights, drift, diffusion)
     if gp.each_prior:
         response, _, nll = operators.condition(marginal_likelihood_trains)
     else:
         response, nll = gp.condition_mean(operators.cross(), marginal_likelihood_trains)
-    return _mix(response, weights, bias), nll
-
-
-class _Operators:
-    """The flows exp(D_k) at the query points."""
-
-    def __init__(self, gp, query, drift, diffusion):
-        self._gp = gp
-        self.query = query
-        self.flow = {
-            "signal_std": gp.signal_std,
-            "length_scale": gp.length_scale,
-            "drift": drift,
-            "diffusion": diffusion,
-        }
-
-    def cross(self):
-        """k_i(x_m, x_n), [B, M, K, N]."""
-        return operator_kernels(self.query, self._gp.points, **self.flow)
-
-    def condition(self, trains):
-        """Means, what is explained of the prior, and likelihood, as `Conditioning.condition`."""
-        if self._gp.each_prior:
-            flows = {key: self.flow[key] for key in ("drift", "diffusion")}
-            return self._gp.condition_flows(self.query, trains, **flows)
-        return self._gp.condition(self.cross(), trains)
-
-    def prior(self):
-        """k_ij(x, x), [K, K], or [c, K, K] for channels with priors of their own."""
-        return operator_prior_covariance(**self.flow)
+    return mix_response(response, weights, bias), nll
 
 
 def _check_estimator(variance_estimator, num_probes, probes, seed):
@@ -234,54 +202,3 @@ def _check_estimator(variance_estimator, num_probes, probes, seed):
             )
         if not (isinstance(num_probes, int) and num_probes >= 1):
             raise ValueError(f"num_probes must be a positive whole number, found {num_probes!r}.")
-
-
-def _operators(gp, query, weights, drift, diffusion):
-    query, weights, drift, diffusion = (
-        tf.convert_to_tensor(t, gp.values.dtype) for t in (query, weights, drift, diffusion)
-    )
-    require_rank(query, "query", ("B", "M", "d"))
-    require_rank(weights, "weights", ("K", "c_in", "c_out"))
-    dim = gp.points.shape[-1]
-    operators = weights.shape[0]
-    channels = gp.values.shape[-1 if gp.shared else 1]
-    for name, tensor, shape in (
-        ("query", query, [gp.points.shape[0], None, dim]),
-        ("weights", weights, [operators, channels, None]),
-        ("drift", drift, [operators, dim]),
-        ("diffusion", diffusion, [operators, dim, dim]),
-    ):
-        if not tensor.shape.is_compatible_with(shape):
-            raise ValueError(
-                f"{name} has shape {tensor.shape}, expected {tf.TensorShape(shape)}: {dim} spatial "
-                f"dimension(s), {channels} input channel(s) and {operators} basis operator(s)."
-            )
-    return weights, _Operators(gp, query, drift, diffusion)
-
-
-def _mix(response, weights, bias):
-    """``sum_{k,b} W_k[b, a] response[..., k, b]`` as one matrix product."""
-    operators, channels, out = weights.shape
-    shape = [*sizes(response)[:2], operators * channels]
-    return mix_channels(
-        reshape(response, shape), tf.reshape(weights, [operators * channels, out]), bias
-    )
-
-
-def _mixed_variance(prior, explained, weights, shared):
-    """``sum_{ij,b} W_i[b, a] W_j[b, a] N_ij^b``, clipped at the zero that rounding may cross."""
-    operators, channels, out = weights.shape
-    flat = tf.reshape(weights, [operators * channels, out])
-    by_output = tf.reshape(tf.transpose(flat), [out, operators, channels])
-    gram = tf.matmul(by_output, by_output, transpose_b=True)
-    if prior.shape.rank == 2:
-        prior = mix_channels(tf.reshape(prior, [1, -1]), tf.transpose(tf.reshape(gram, [out, -1])))
-    else:
-        prior = tf.einsum("bij,iba,jba->a", prior, *2 * [weights])[None]
-    if not shared:
-        gram = tf.einsum("obi,obj->obij", *2 * [tf.transpose(by_output, [0, 2, 1])])
-        explained = tf.einsum("bcmij->bmcij", explained)
-    gram = -tf.transpose(tf.reshape(gram, [out, -1]))
-    flat = tf.reshape(explained, [-1, gram.shape[0]])
-    mixed = mix_channels(flat, gram, prior[0], rectify=True)
-    return reshape(mixed, [*sizes(explained)[:2], out])

@@ -6,15 +6,17 @@ The reference for small networks. A covariance is [B, N, c, N, c], 0 where unobs
 import tensorflow as tf
 
 from tfpn.math.conditioning import prepare
-from tfpn.math.convolution import _mix, _operators
 from tfpn.math.kernels import operator_pair_kernels
 from tfpn.math.low_rank import integrated_gp
 from tfpn.math.missing import penalty
+from tfpn.math.operators import mix_response, read_operators
 from tfpn.math.posterior import solve
+from tfpn.math.precision import in_double_precision
 from tfpn.math.rectified import rectified_moments
 from tfpn.math.rectified_covariance import rectified_covariance
 
 
+@in_double_precision
 def convolve_joint(
     points,
     values,
@@ -70,9 +72,9 @@ def convolve_joint(
     if covariance is not None:
         exact = penalty(tf.convert_to_tensor(variance, noisy.values.dtype))
         gp = prepare(points, values, exact, observation_noise=observation_noise, **prior)
-    weights, operators = _operators(gp, query, weights, drift, diffusion)
+    weights, operators = read_operators(gp, query, weights, drift, diffusion)
     cross = operators.cross()
-    mean = _mix(gp.posterior_mean(cross), weights, bias)
+    mean = mix_response(gp.posterior_mean(cross), weights, bias)
     weights_by_input = tf.einsum("iba,jbc->iajc", weights, weights)
     function = functional_covariance(gp, cross, query, drift=drift, diffusion=diffusion)
     result = tf.einsum("bminj,iajc->bmanc", function, weights_by_input)
@@ -189,6 +191,7 @@ def marginal_variance(covariance):
     return tf.reshape(tf.nn.relu(tf.linalg.diag_part(flat)), shape)
 
 
+@in_double_precision
 def integrate_joint(
     points,
     values,

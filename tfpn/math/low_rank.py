@@ -17,10 +17,11 @@ import tensorflow as tf
 
 from tfpn.math.channels import mix_channels
 from tfpn.math.conditioning import prepare
-from tfpn.math.convolution import _mix, _mixed_variance, _operators
 from tfpn.math.kernels import operator_pair_kernels
+from tfpn.math.operators import mix_response, mixed_variance, read_operators
 from tfpn.math.pooling import domain_integrals
 from tfpn.math.posterior import solve
+from tfpn.math.precision import in_double_precision
 
 # Columns beyond the rank and rounds of the subspace iteration for the first layer's factors.
 _OVERSAMPLING = 8
@@ -47,6 +48,7 @@ def remainder_variance(variance, factors):
     return tf.nn.relu(variance - factor_variance(factors))
 
 
+@in_double_precision
 def convolve_low_rank(
     points,
     values,
@@ -107,11 +109,11 @@ def convolve_low_rank(
         points, values, variance, signal_std=signal_std, length_scale=length_scale, noise="shared",
         observation_noise=observation_noise,
     )  # fmt: skip
-    weights, operators = _operators(gp, query, weights, drift, diffusion)
+    weights, operators = read_operators(gp, query, weights, drift, diffusion)
     cross = operators.cross()
     response, explained = gp.posterior(cross)
-    mean = _mix(response, weights, bias)
-    remainder = _mixed_variance(operators.prior(), explained, weights, True)
+    mean = mix_response(response, weights, bias)
+    remainder = mixed_variance(operators.prior(), explained, weights, True)
     nll = gp.negative_log_marginal_likelihood(marginal_likelihood_trains)
     if factors is not None:
         matrices = gp._matrices(gp.points, gp.given_variance)
@@ -273,6 +275,7 @@ def _mix_leading(shapes, weights, rank):
     return tf.transpose(tf.matmul(by_example, of_channel), [1, 0, 2, 3])
 
 
+@in_double_precision
 def integrate_low_rank(
     points,
     values,

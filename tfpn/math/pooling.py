@@ -9,6 +9,7 @@ import tensorflow as tf
 from tfpn.math.checks import floating, require_static_dim
 from tfpn.math.conditioning import prepare
 from tfpn.math.disc import disc_integrals
+from tfpn.math.precision import in_double_precision
 
 
 def kernel_integral(signal_std, length_scale, dim):
@@ -155,6 +156,7 @@ def domain_integrals(points, *, signal_std, length_scale, box=None, disc=None):
     return single, tf.constant(math.inf, points.dtype)
 
 
+@in_double_precision
 def integrate(
     points,
     values,

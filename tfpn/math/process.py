@@ -4,12 +4,14 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.math.conditioning import prepare
-from tfpn.math.convolution import _mix, _operators
 from tfpn.math.joint import functional_covariance, values_map
 from tfpn.math.low_rank import convolve_low_rank, remainder_variance
 from tfpn.math.missing import penalty
+from tfpn.math.operators import mix_response, read_operators
+from tfpn.math.precision import in_double_precision
 
 
+@in_double_precision
 def convolve_process(
     points,
     values,
@@ -69,9 +71,9 @@ def convolve_process(
     gp = prepare(
         points, values, noise_variance, noise=noise, observation_noise=observation_noise, **prior
     )
-    kernel, operators = _operators(gp, query, weights, drift, diffusion)
+    kernel, operators = read_operators(gp, query, weights, drift, diffusion)
     cross = operators.cross()
-    mean = _mix(gp.posterior_mean(cross), kernel, bias)
+    mean = mix_response(gp.posterior_mean(cross), kernel, bias)
     function = functional_covariance(gp, cross, query, drift=drift, diffusion=diffusion)
     if gp.shared:
         gram = tf.einsum("ica,jca->aij", kernel, kernel)

@@ -63,7 +63,8 @@ def integrate_features(features, pooling, **arguments):
     domain = {}
     if pooling != "space":
         domain = {"disc": pooling} if isinstance(pooling, dict) else {"box": pooling}
-    return IntegralPooling(**domain, **arguments)(features)
+    # Features' variances are no measurement's: float32's least one does.
+    return IntegralPooling(**domain, double_precision=False, **arguments)(features)
 
 
 def linear_head(pooled, units, dtype):

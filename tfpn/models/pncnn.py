@@ -156,6 +156,7 @@ class PNCNN(PNNetwork):
                 num_probes=num_probes,
                 probes=probes,
                 seed=seed,
+                double_precision=first,
                 dtype=dtype,
                 name=f"conv_{block}",
                 **prior,

@@ -188,6 +188,7 @@ class PNTimeSeriesClassifier(PNNetwork):
                 num_basis,
                 spacing=spacing,
                 observation_noise=observation_noise if first else feature_noise,
+                double_precision=first,
                 uncertainty=uncertainty,
                 rank=rank,
                 marginal_likelihood_weight=marginal_likelihood_weight,

@@ -89,7 +89,7 @@ def steerable_convolve(
         bias: added to the scalars of the mean, [copies of frequency 0], or None.
         marginal_likelihood_trains: as in `tfpn.math.convolve`.
         with_variance: False leaves the variance out, and what it costs.
-        double_precision: whether float32 is computed in float64 inside, with float32's tables and
+        double_precision: whether float32 is computed in float64 inside, with float64's tables and
             least noise variance. Where observations are not smooth, weights of both signs nearly
             cancel in the mean. Without effect in float64.
 
@@ -133,9 +133,6 @@ def steerable_convolve(
     gp = prepare(
         points, values, variance, signal_std=signal_std, length_scale=length_scale, noise=noise,
         observation_noise=observation_noise,
-        # Lowers float32's equivariance error, by half where conditioning is hard.
-        factorisation_dtype=tf.float64,
-        floor_dtype=dtype,
     )  # fmt: skip
     require_rank(query, "query", ("B", "M", "d"))
     if gp.points.shape[-1] != 2 or query.shape[-1] != 2:
@@ -143,7 +140,7 @@ def steerable_convolve(
             f"points has shape {gp.points.shape} and query {query.shape}: steerable fields live in "
             "the plane, so the last axis must be 2."
         )
-    flows = _flows(gp, frequencies, zeroth_order, first_order, second_order, dtype)
+    flows = _flows(gp, frequencies, zeroth_order, first_order, second_order, inside_dtype)
     outs, insides = (tuple(m for m, _ in fields) for fields in (fields_out, fields_in))
     if not set(outs) | set(insides) <= set(frequencies):
         raise ValueError(

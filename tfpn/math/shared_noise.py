@@ -1,0 +1,114 @@
+"""`convolve` with shared noise: in float32 where that suffices, example by example."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from tfpn.math.blocks import WHOLE, block_length, in_blocks, largest, sizes
+from tfpn.math.conditioning import Conditioning, prepare
+from tfpn.math.fusion import fusion
+from tfpn.math.kernels import kernels_of_coefficients, operator_coefficients
+from tfpn.math.operators import mix_response, mixed_variance, prior_variance, read_operators
+from tfpn.math.posterior import condition
+from tfpn.math.precision import EXAMPLES, Chosen
+from tfpn.math.recompute import recomputed
+
+# Where float32 does: see `convolve_shared`.
+_LARGEST_AMPLIFICATION = 400.0
+_LEAST_LEFT = 3e-4
+_FEW = 4  # examples that are computed in float64 at a time
+
+
+def convolve_shared(
+    points, values, variance, query, *, weights, drift, diffusion, signal_std, length_scale,
+    observation_noise, bias, marginal_likelihood_trains, refined,
+):  # fmt: skip
+    """`convolve` with shared noise; ``refined`` computes in float64 where float32 is too coarse."""
+    gp = prepare(
+        points, values, variance, signal_std=signal_std, length_scale=length_scale, noise="shared",
+        observation_noise=observation_noise, floor_dtype=tf.float64 if refined else None,
+    )  # fmt: skip
+    weights, operators = read_operators(gp, query, weights, drift, diffusion)
+    bias = tf.zeros(weights.shape[-1:], weights.dtype) if bias is None else bias
+    trains = marginal_likelihood_trains
+    if not refined:
+        mean, new_variance = recomputed(
+            _mixed_posterior, *_posterior_arguments(gp, operators), weights, bias
+        )
+        return mean, new_variance, gp.negative_log_marginal_likelihood(trains)
+    hard = gp.amplification() > _LARGEST_AMPLIFICATION
+    # Without them, whose numbers float32 may not even hold.
+    gp = dataclasses.replace(
+        gp, whitener=tf.where(hard[:, None, None], tf.zeros([], gp.values.dtype), gp.whitener)
+    )
+    mean, new_variance = recomputed(
+        _mixed_posterior, *_posterior_arguments(gp, operators), weights, bias
+    )
+    nll = gp.negative_log_marginal_likelihood(trains)
+    least = _LEAST_LEFT * prior_variance(operators.prior(), weights)
+    hard |= tf.reduce_any(new_variance < least, axis=[1, 2])
+    found = _convolve_in_float64(hard, gp, operators, weights, bias, trains)
+    easy = tf.cast(~hard, mean.dtype)
+    return tuple(
+        tf.reshape(easy, [-1, *[1] * (one.shape.rank - 1)]) * one + other
+        for one, other in zip((mean, new_variance, nll), found, strict=True)
+    )
+
+
+def _posterior_arguments(gp, operators):
+    """What `_mixed_posterior` takes, but for the weights and the bias."""
+    coefficients = operator_coefficients(**operators.flow)
+    return operators.query, gp.points, *coefficients, *gp.given(), operators.prior()
+
+
+def _mixed_posterior(query, points, coefficients, log_amplitude, *tensors):
+    """Mean and variance of `convolve` for shared noise.
+
+    The kernels between all points and the response of every flow and channel are by far the
+    largest tensors of a layer: to be computed again for the gradient.
+    """
+    *given, prior, weights, bias = tensors
+    cross = kernels_of_coefficients(query, points, coefficients, log_amplitude)
+    response, explained = condition(cross, *given)
+    variance = mixed_variance(prior, explained, weights, shared=True)
+    return mix_response(response, weights, bias), variance
+
+
+def _convolve_in_float64(chosen, gp, operators, weights, bias, trains):
+    """`convolve` of the ``chosen`` examples, bool [B], in float64; 0 for all others."""
+    batch, queries = sizes(operators.query)[:2]
+    count, out = weights.shape[0], weights.shape[-1]
+    numbers = queries * count * largest(sizes(gp.points)[1], out)
+    length = block_length(tf.minimum(batch, _FEW), numbers, tf.float64)
+
+    def function(block, query, *tensors):
+        query, *tensors = (tf.cast(tensor, tf.float64) for tensor in (query, *tensors))
+        *observed, drift, diffusion, signal_std, length_scale, noise, weights, bias = tensors
+        gp = Conditioning(
+            *observed, noise, signal_std, length_scale, shared=True, floor_dtype=tf.float64
+        ).factorised()
+        _, operators = read_operators(gp, query, weights, drift, diffusion)
+        with fusion(False):  # which is for whole batches
+            found = _mixed_posterior(*_posterior_arguments(gp, operators), weights, bias)
+        found = *found, gp.negative_log_marginal_likelihood(trains)
+        valid = block.rows["valid"]
+        return tuple(
+            tf.cast(
+                tf.where(tf.reshape(valid, [-1, *[1] * (t.shape.rank - 1)]), t, 0.0), tf.float32
+            )
+            for t in found
+        )
+
+    tensors = operators.query, gp.points, gp.values, gp.given_variance
+    flow = (operators.flow[key] for key in ("drift", "diffusion", "signal_std", "length_scale"))
+    whole = *flow, gp.observation_noise, weights, bias
+    return in_blocks(
+        function,
+        Chosen(chosen, length),
+        tensors=(*tensors, *whole),
+        kinds=(*[EXAMPLES] * len(tensors), *[WHOLE] * len(whole)),
+        results=[
+            (EXAMPLES, batch, shape)
+            for shape in ([queries, out], [queries, out], gp.values.shape[-1:])
+        ],
+    )
