@@ -189,8 +189,8 @@ def gradients(arguments, dtype, mode, **options):
     return {key: np.asarray(value) for key, value in function(tensors).items()}
 
 
-@pytest.mark.parametrize("noise, mode", [("shared", "eager"), ("shared", "graph"),
-                                         ("shared", "xla"), ("channel", "graph")])  # fmt: skip
+@pytest.mark.parametrize("noise, mode", [("shared", "eager"), ("shared", "xla"),
+                                         ("channel", "eager")])  # fmt: skip
 def test_gradients_equal_those_in_float64(noise, mode):
     """A batch of examples of which some are computed in float32 and some in float64."""
     rng = np.random.default_rng(3)
@@ -229,7 +229,9 @@ def test_layers_equal_those_of_float64(noise):
     data = {key: value.astype(np.float32) for key, value in data.items()}
     query = data["points"][:, -12:]
     layers = {
-        "conv": lambda dtype: tfpn.layers.PNConv(3, 3, length_scale=length, noise=noise, dtype=dtype),
+        "conv": lambda dtype: tfpn.layers.PNConv(
+            3, 3, length_scale=length, noise=noise, dtype=dtype
+        ),
         "pool": lambda dtype: tfpn.layers.IntegralPooling(
             length_scale=length, noise=noise, dtype=dtype
         ),
@@ -246,9 +248,10 @@ def test_layers_equal_those_of_float64(noise):
         asked = tuple(tf.cast(t, tf.float64) for t in asked)
         wide(wide_data, *asked)
         wide.set_weights(narrow.get_weights())
-        expected = wide(wide_data, *asked)
+        expected = {key: value.numpy() for key, value in wide(wide_data, *asked).items()}
         size = np.abs(expected["values"]).max()
-        assert np.abs(found["values"] - expected["values"]).max() < LIMIT * size, name
+        error = np.abs(found["values"].numpy() - expected["values"]).max()
+        assert error < LIMIT * size, name
         if name != "pool":
             np.testing.assert_allclose(found["variance"], expected["variance"], rtol=LIMIT)
 

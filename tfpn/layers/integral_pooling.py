@@ -10,6 +10,7 @@ from tfpn.math.low_rank import integrate_low_rank
 from tfpn.math.missing import penalty
 from tfpn.math.pooling import integrate
 from tfpn.math.posterior import floored_variance
+from tfpn.math.precision import resolved_variance
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -130,8 +131,7 @@ class IntegralPooling(GPPosteriorLayer):
             key: tf.cast(value, exact) if tf.is_tensor(value) else value
             for key, value in self._prior().items()
         }
-        floored = variance if self.double_precision else self._floored(variance, prior)
-        given = points, values, floored
+        given = points, values, self._floored(variance, prior)
         points, values, noise_variance = (tf.cast(tensor, exact) for tensor in given)
         # Coordinates in units of `unit`, rather than results over its powers, which may overflow.
         unit = tf.exp(tf.cast(self.log_unit, exact))
@@ -167,7 +167,10 @@ class IntegralPooling(GPPosteriorLayer):
         return output
 
     def _floored(self, variance, prior):
-        """The variance raised so that with the noise it is what the features' dtype resolves."""
+        """The variance raised so that with the noise it is the least one of the layer's dtype."""
+        if self.double_precision and self.algebra_dtype == "float32":
+            noise = (self._cast(prior[key]) for key in ("signal_std", "observation_noise"))
+            return resolved_variance(variance, *noise)
         unknown = tf.linalg.matrix_transpose(penalty(variance))  # 0 where observed
         least = floored_variance(unknown, self._cast(prior["signal_std"]))
         least = tf.linalg.matrix_transpose(least)

@@ -25,6 +25,7 @@ from tfpn.math.low_rank import convolve_low_rank
 from tfpn.math.missing import missing_mask
 from tfpn.math.operators import prior_variance
 from tfpn.math.posterior import least_variance
+from tfpn.math.precision import resolved_variance
 from tfpn.math.process import convolve_process
 from tfpn.math.stochastic import ESTIMATORS, PROBES
 from tfpn.spacing import lattice, point_spacing
@@ -77,11 +78,11 @@ class PNConv(GPConvolution):
         num_probes: number of probes.
         probes: "rademacher" or "gaussian" (the paper's, with a larger error).
         seed: of the probes; an integer, or None for a random one.
-        double_precision: whether a float32 layer conditions in float64 where float32's digits do not
-            suffice (`tfpn.math.convolve`), for observations of any accuracy and density. Without
-            it variances below 3e-5 signal_std^2, and beyond 75 observed points below that much
-            more as it takes with their number, are raised to that: for features of a network,
-            whose variances are no measurement's, it is enough.
+        double_precision: whether a float32 layer conditions in float64 where float32's digits do
+            not suffice, for observations of any accuracy and density. False is for features
+            inside a network, whose variances are no measurement's: variances below 3e-5
+            signal_std^2, with more than 75 observed points below that times their number / 75,
+            are raised to that. See `tfpn.math.convolve`.
         use_bias: adds a learnable constant to each output channel.
         kernel_initializer: for W, [K, c_in, filters]. By default normal with the variance
             ``kept^(-2/3) / (K c_in)``, where kept is the fraction of the prior variance that the
@@ -356,7 +357,11 @@ class PNConv(GPConvolution):
         parameters.pop("marginal_likelihood_trains")
         # In float64, as float32's rounding of the prior would swamp what little variance is left in
         # some directions between many query points; with the least noise that the layer itself has.
-        if not parameters.pop("double_precision"):
+        narrow = self.algebra_dtype == "float32"
+        if parameters.pop("double_precision") and narrow:
+            prior = (parameters[key] for key in ("signal_std", "observation_noise"))
+            given = *given[:2], resolved_variance(given[2], *prior)
+        elif narrow:
             observed = tf.math.is_finite(tf.reduce_min(given[2], axis=-1))
             count = tf.reduce_max(tf.reduce_sum(tf.cast(observed, self.algebra_dtype), axis=-1))
             floor = least_variance(parameters["signal_std"], count)

@@ -19,7 +19,7 @@ from tfpn.math.shapes import reshape, sizes
 # rounding error of about N eps / floor where points are close, which has to stay well below the
 # least eigenvalue 1 of B: so the floor grows with the number of points beyond.
 _RELATIVE_FLOOR = {tf.float32: 3e-5, tf.float64: 1e-12}
-_FLOOR_POINTS = {tf.float32: 75.0, tf.float64: 5.0}
+_FLOOR_POINTS = {tf.float32: 75.0, tf.float64: 1000.0}
 
 
 def floored_variance(variance, signal_std):

@@ -20,6 +20,10 @@ _TENSORS = frozenset(
 )
 _PAIRS = frozenset(["box", "disc"])
 
+# Least noise variance of float32 observations relative to signal_std^2, for each observed point:
+# float64's rounding of N readings of one place, some N times 1e-16, is a thousandth of it.
+_LEAST_FOR_EACH_POINT = 2e-13
+
 EXAMPLES = "examples"  # rows of tensors with an axis of examples
 
 
@@ -38,6 +42,9 @@ def in_double_precision(function):
         if dtype == tf.float64 or not double_precision:
             return function(**given)
         wide = {name: _widened(name, value, dtype) for name, value in given.items()}
+        wide["variance"] = resolved_variance(
+            wide["variance"], wide["signal_std"], wide.get("observation_noise", 0.0)
+        )
         return tuple(tf.cast(tensor, dtype) for tensor in function(**wide))
 
     flag = inspect.Parameter("double_precision", inspect.Parameter.KEYWORD_ONLY, default=True)
@@ -51,6 +58,34 @@ def _widened(name, value, dtype):
     if name in _PAIRS:
         return tuple(tf.cast(tf.convert_to_tensor(part, dtype), tf.float64) for part in value)
     return tf.cast(tf.convert_to_tensor(value, dtype), tf.float64)
+
+
+def resolved_variance(variance, signal_std, observation_noise):
+    """Variances of float32 observations raised to what float64 resolves, however many contradict.
+
+    Args:
+        variance: [B, N, c], +inf where unobserved.
+        signal_std: scalar or [c].
+        observation_noise: scalar or [c], which is added later and counts.
+
+    Returns:
+        ``max(variance, 2e-13 n signal_std^2 - observation_noise)`` with n the number of observed
+        points of the example's channel.
+    """
+    variance = tf.convert_to_tensor(variance)
+    signal_std, observation_noise = (
+        tf.convert_to_tensor(tensor, variance.dtype) for tensor in (signal_std, observation_noise)
+    )
+    each = variance.shape[-1:]
+    if variance.shape.rank != 3 or not all(
+        tensor.shape.rank == 0 or tensor.shape.is_compatible_with(each)
+        for tensor in (signal_std, observation_noise)
+    ):
+        return variance  # of a wrong shape, which `prepare` refuses
+    count = tf.reduce_sum(tf.cast(tf.math.is_finite(variance), variance.dtype), 1, keepdims=True)
+    least = _LEAST_FOR_EACH_POINT * count * tf.square(signal_std)
+    raised = tf.maximum(variance, tf.nn.relu(least - observation_noise))
+    return tf.where(variance >= 0.0, raised, variance)  # what is negative or NaN is refused, too
 
 
 class Chosen:

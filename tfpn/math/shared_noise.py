@@ -10,10 +10,11 @@ from tfpn.math.fusion import fusion
 from tfpn.math.kernels import kernels_of_coefficients, operator_coefficients
 from tfpn.math.operators import mix_response, mixed_variance, prior_variance, read_operators
 from tfpn.math.posterior import condition
-from tfpn.math.precision import EXAMPLES, Chosen
+from tfpn.math.precision import EXAMPLES, Chosen, resolved_variance
 from tfpn.math.recompute import recomputed
 
-# Where float32 does: see `convolve_shared`.
+# Where float32 does, see `convolve_shared`: found by random points at the paper's shapes, where one
+# variance in a thousand is then off by 5e-4 of itself, and one example in ten is coarse.
 _LARGEST_AMPLIFICATION = 400.0
 _LEAST_LEFT = 3e-4
 _FEW = 4  # examples that are computed in float64 at a time
@@ -23,7 +24,18 @@ def convolve_shared(
     points, values, variance, query, *, weights, drift, diffusion, signal_std, length_scale,
     observation_noise, bias, marginal_likelihood_trains, refined,
 ):  # fmt: skip
-    """`convolve` with shared noise; ``refined`` computes in float64 where float32 is too coarse."""
+    """`convolve` with shared noise, by examples in float64 where ``refined`` and float32 is coarse.
+
+    The covariance matrix is factorised in float64 in any case. Float32's rounding, eps = 6e-8, of a
+    covariance with N points is a rounding of its product with the whitener of up to eps times
+    `Conditioning.amplification`, and of the variance, relative to the prior's, as much at most,
+    mostly a tenth. An example counts as coarse where that or what is left of the prior variance at
+    a query point says that the variance may be off by 1e-3 of itself.
+    """
+    if refined:
+        variance = resolved_variance(
+            tf.convert_to_tensor(variance, values.dtype), signal_std, observation_noise
+        )
     gp = prepare(
         points, values, variance, signal_std=signal_std, length_scale=length_scale, noise="shared",
         observation_noise=observation_noise, floor_dtype=tf.float64 if refined else None,
@@ -31,28 +43,31 @@ def convolve_shared(
     weights, operators = read_operators(gp, query, weights, drift, diffusion)
     bias = tf.zeros(weights.shape[-1:], weights.dtype) if bias is None else bias
     trains = marginal_likelihood_trains
-    if not refined:
-        mean, new_variance = recomputed(
-            _mixed_posterior, *_posterior_arguments(gp, operators), weights, bias
-        )
-        return mean, new_variance, gp.negative_log_marginal_likelihood(trains)
-    hard = gp.amplification() > _LARGEST_AMPLIFICATION
-    # Without them, whose numbers float32 may not even hold.
-    gp = dataclasses.replace(
-        gp, whitener=tf.where(hard[:, None, None], tf.zeros([], gp.values.dtype), gp.whitener)
-    )
+    if refined:
+        coarse = gp.amplification() > _LARGEST_AMPLIFICATION
+        # Nothing of them in float32, which may not even hold their numbers.
+        none = tf.zeros([], gp.values.dtype)
+        whitener = tf.where(coarse[:, None, None], none, gp.whitener)
+        gp = dataclasses.replace(gp, whitener=whitener)
     mean, new_variance = recomputed(
         _mixed_posterior, *_posterior_arguments(gp, operators), weights, bias
     )
     nll = gp.negative_log_marginal_likelihood(trains)
+    if not refined:
+        return mean, new_variance, nll
     least = _LEAST_LEFT * prior_variance(operators.prior(), weights)
-    hard |= tf.reduce_any(new_variance < least, axis=[1, 2])
-    found = _convolve_in_float64(hard, gp, operators, weights, bias, trains)
-    easy = tf.cast(~hard, mean.dtype)
+    coarse |= tf.reduce_any(new_variance < least, axis=[1, 2])
+    found = _convolve_in_float64(coarse, gp, operators, weights, bias, trains)
+    fine = tf.cast(~coarse, mean.dtype)
     return tuple(
-        tf.reshape(easy, [-1, *[1] * (one.shape.rank - 1)]) * one + other
+        _each_example(fine, one) + other
         for one, other in zip((mean, new_variance, nll), found, strict=True)
     )
+
+
+def _each_example(factors, tensor):
+    """``factors[b] * tensor[b, ...]``."""
+    return tf.reshape(factors, [-1, *[1] * (tensor.shape.rank - 1)]) * tensor
 
 
 def _posterior_arguments(gp, operators):
@@ -91,13 +106,8 @@ def _convolve_in_float64(chosen, gp, operators, weights, bias, trains):
         with fusion(False):  # which is for whole batches
             found = _mixed_posterior(*_posterior_arguments(gp, operators), weights, bias)
         found = *found, gp.negative_log_marginal_likelihood(trains)
-        valid = block.rows["valid"]
-        return tuple(
-            tf.cast(
-                tf.where(tf.reshape(valid, [-1, *[1] * (t.shape.rank - 1)]), t, 0.0), tf.float32
-            )
-            for t in found
-        )
+        valid = tf.cast(block.rows["valid"], tf.float64)
+        return tuple(tf.cast(_each_example(valid, t), tf.float32) for t in found)
 
     tensors = operators.query, gp.points, gp.values, gp.given_variance
     flow = (operators.flow[key] for key in ("drift", "diffusion", "signal_std", "length_scale"))

@@ -23,6 +23,7 @@ from tfpn.math.checks import floating, require_rank
 from tfpn.math.conditioning import prepare
 from tfpn.math.coupled import read_generator
 from tfpn.math.missing import penalty
+from tfpn.math.precision import resolved_variance
 from tfpn.math.steerable.fields import (
     block_mean,
     count_channels,
@@ -130,6 +131,8 @@ def steerable_convolve(
         inside, (points, values, variance, query, signal_std, length_scale, observation_noise)
     )
     variance = _block_variance(variance, values, fields_in)
+    if inside_dtype != dtype:
+        variance = resolved_variance(variance, signal_std, observation_noise)
     gp = prepare(
         points, values, variance, signal_std=signal_std, length_scale=length_scale, noise=noise,
         observation_noise=observation_noise,
