@@ -107,9 +107,9 @@ class TestNotANumber:
             drift=np.zeros((1, 1)), diffusion=np.zeros((1, 1, 1)), signal_std=10.0,
             length_scale=0.1,
         )  # fmt: skip
-        # Exact values that contradict each other are divided by the noise floor, 3e-5 (float32) or
-        # 1e-12 (float64) of the signal's variance, which multiplies their rounding.
-        tolerance = 1e-2 if dtype == "float32" else 1e-3
+        # Exact values that contradict each other are divided by the least noise, 1e-12 of the
+        # signal's variance, which multiplies their rounding in float64.
+        tolerance = 1e-3
         np.testing.assert_allclose(mean[0, :, 0], [2, 2, 2, 0], atol=tolerance)
         assert (np.asarray(variance) >= 0).all() and np.max(variance) < tolerance
         assert np.isfinite(nll).all()

@@ -42,7 +42,9 @@ def observations(points, values, variance=None):
             arrays [N_i, c], or [N_i] for one channel. NaN means not observed.
         variance: The variance of the measurement noise. None (every observed value is exact), a
             number, one number per channel [c], or the same form as `values`. 0 means exact and
-            ``+inf`` not observed.
+            ``+inf`` not observed. Layers raise it to a least variance: in float32, 2e-13 times the
+            example's number of observed points, at least 1e-12, times the square of the prior's
+            ``signal_std`` (see `tfpn.math.convolve`).
 
     Returns:
         A dict of new NumPy arrays: "points" [B, N, d], "values" [B, N, c] and "variance"

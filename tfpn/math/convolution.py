@@ -43,9 +43,11 @@ def convolve(
     Args:
         points: [B, N, d], float32 or float64, finite where something is observed.
         values: [B, N, c_in], never read where the variance is +inf.
-        variance: noise variance [B, N, c_in], >= 0; 0 = exact, +inf = not observed. Variances
-            below 3e-5 (float32) or 1e-12 (float64) times signal_std^2 are raised to that, and
-            beyond 75 or 1000 observed points to that much more, as it takes with their number.
+        variance: noise variance [B, N, c_in], >= 0; 0 = exact, +inf = not observed. It is raised to
+            a least one, relative to signal_std^2: 1e-12 in float64 (beyond 1000 observed points
+            1e-15 times their number); in float32 the larger of 1e-12 and 2e-13 times the number of
+            observed points, so that exact values of one place that contradict each other are
+            averaged; without ``double_precision`` 3e-5 (beyond 75 points 4e-7 times their number).
         query: points of the result, [B, M, d], finite.
         weights: W_k transposed, as Keras kernels are, [K, c_in, c_out].
         drift: beta [K, d], in units of the points.
@@ -68,6 +70,12 @@ def convolve(
         num_probes: P, number of probes of "stochastic"; its error falls as P^(-1/2).
         probes: "rademacher" (+1 or -1) or "gaussian" (the paper's, with a larger error).
         seed: of the probes, an integer or an integer tensor [2]; needed with "stochastic".
+        double_precision: whether float32 arguments are computed in float64 where float32's digits
+            do not suffice: with noise="shared" and the exact variance the examples whose points are
+            close for their noise or where little is left of the prior variance, and otherwise all.
+            Then mean, variance and likelihood are right to about 1e-3 of themselves. False is for
+            features whose variances are no measurement's: all but the factorisation of shared noise
+            is float32's. Without effect in float64.
 
     Returns:
         mean [B, M, c_out], variance [B, M, c_out] and the negative log marginal likelihood of
@@ -159,7 +167,7 @@ def convolve_mean(
     """Mean and negative log marginal likelihood of `convolve`, without its variance.
 
     For networks that do not carry uncertainty: it saves the products behind N_ij. Arguments and
-    errors are those of `convolve`.
+    errors are those of `convolve`; ``double_precision`` computes all of float32 in float64.
 
     Returns:
         mean [B, M, c_out] and the negative log marginal likelihood [B, c_in].

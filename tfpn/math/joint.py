@@ -50,6 +50,8 @@ def convolve_joint(
             observation_noise, bias, marginal_likelihood_trains: as in `convolve`, with
             noise="shared".
         covariance: [B, N, c_in, N, c_in] or None.
+        double_precision: True computes float32 arguments in float64, with the least variance of
+            `convolve`; False is for features whose variances are no measurement's.
 
     Returns:
         mean [B, M, c_out], covariance [B, M, c_out, M, c_out] and the negative log marginal
@@ -215,6 +217,8 @@ def integrate_joint(
         points, values, variance, signal_std, length_scale, box, disc, observation_noise,
             marginal_likelihood_trains: as in `integrate`, with noise="shared".
         covariance: [B, N, c, N, c], 0 where unobserved.
+        double_precision: True computes float32 arguments in float64, with the least variance of
+            `convolve`; False is for features whose variances are no measurement's.
 
     Returns:
         mean [B, c], covariance [B, c, c] (infinite on the diagonal over the whole space) and the

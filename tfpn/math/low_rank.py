@@ -82,6 +82,8 @@ def convolve_low_rank(
         factors: [r, B, N, c_in], 0 where unobserved, or None.
         rank: number of factors to find where there are none.
         query_weight: [B, M, 1], 0 at query points that are padding and 1 elsewhere, or None.
+        double_precision: True computes float32 arguments in float64, with the least variance of
+            `convolve`; False is for features whose variances are no measurement's.
 
     Returns:
         mean and variance [B, M, c_out], factors [r, B, M, c_out] and the negative log marginal
@@ -295,6 +297,8 @@ def integrate_low_rank(
         points, values, variance, signal_std, length_scale, box, disc, observation_noise,
             marginal_likelihood_trains: as in `integrate`, with noise="shared".
         factors: [r, B, N, c], 0 where unobserved.
+        double_precision: True computes float32 arguments in float64, with the least variance of
+            `convolve`; False is for features whose variances are no measurement's.
 
     Returns:
         mean and variance [B, c] (the variance infinite over the whole space), factors [r, B, c] and

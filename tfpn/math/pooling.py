@@ -182,6 +182,8 @@ def integrate(
         disc: ``(centre, radius)``, [2] and a scalar. Without box and disc it is R^d.
         signal_std, length_scale, noise, observation_noise, marginal_likelihood_trains: as in
             `convolve`.
+        double_precision: True computes float32 arguments in float64, with the least variance of
+            `convolve`; False is for features whose variances are no measurement's.
 
     Returns:
         mean [B, c], variance [B, c] and the negative log marginal likelihood [B, c].

@@ -40,6 +40,8 @@ def convolve_process(
             observation_noise, bias: as in `convolve`.
         factors: of the values, [r, B, N, c_in], or None.
         covariance: of the values, [B, N, c_in, N, c_in], or None.
+        double_precision: True computes float32 arguments in float64, with the least variance of
+            `convolve`; False is for features whose variances are no measurement's.
 
     Returns:
         mean [B, M, c_out] and covariance [B, c_out, M, M].

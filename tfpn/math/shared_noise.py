@@ -26,11 +26,10 @@ def convolve_shared(
 ):  # fmt: skip
     """`convolve` with shared noise, by examples in float64 where ``refined`` and float32 is coarse.
 
-    The covariance matrix is factorised in float64 in any case. Float32's rounding, eps = 6e-8, of a
-    covariance with N points is a rounding of its product with the whitener of up to eps times
-    `Conditioning.amplification`, and of the variance, relative to the prior's, as much at most,
-    mostly a tenth. An example counts as coarse where that or what is left of the prior variance at
-    a query point says that the variance may be off by 1e-3 of itself.
+    The covariance matrix is factorised in float64 in any case. Float32 rounds covariances with the
+    points by eps = 6e-8 of signal_std^2, which the whitener enlarges by up to
+    `Conditioning.amplification`; and a difference to the prior variance loses the digits that are
+    left of it. An example is coarse, and computed in float64, where either is large.
     """
     if refined:
         variance = resolved_variance(
