@@ -427,6 +427,7 @@ OTHER_ARGUMENTS = {
         "num_probes": 5,
         "probes": "gaussian",
         "seed": 1,
+        "double_precision": False,
         "use_bias": False,
         "kernel_initializer": "glorot_uniform",
         "bias_initializer": "ones",
@@ -444,6 +445,7 @@ OTHER_ARGUMENTS = {
     layers.IntegralPooling: {
         "box": None,
         "disc": {"centre": [0.1, 0.2], "radius": 0.8},
+        "double_precision": False,
         "unit": 0.5,
         "spacing": 0.2,
         "signal_std": 1.5,
