@@ -7,7 +7,11 @@ import tensorflow as tf
 from tfpn.math.blocks import WHOLE, block_length, in_blocks, largest, sizes
 from tfpn.math.conditioning import Conditioning, prepare
 from tfpn.math.fusion import fusion
-from tfpn.math.kernels import kernels_of_coefficients, operator_coefficients
+from tfpn.math.kernels import (
+    kernels_of_coefficients,
+    operator_coefficients,
+    operator_prior_covariance,
+)
 from tfpn.math.operators import mix_response, mixed_variance, prior_variance, read_operators
 from tfpn.math.posterior import condition
 from tfpn.math.precision import EXAMPLES, Chosen, resolved_variance
@@ -46,15 +50,17 @@ def convolve_shared(
         coarse = gp.amplification() > _LARGEST_AMPLIFICATION
         # Nothing of them in float32, which may not even hold their numbers.
         none = tf.zeros([], gp.values.dtype)
-        whitener = tf.where(coarse[:, None, None], none, gp.whitener)
+        whitener = tf.where(tf.reshape(coarse, [-1, 1, 1]), none, gp.whitener)
         gp = dataclasses.replace(gp, whitener=whitener)
+    prior = operators.prior()
+    given = *operator_coefficients(**operators.flow), *gp.given(), prior
     mean, new_variance = recomputed(
-        _mixed_posterior, *_posterior_arguments(gp, operators), weights, bias
+        _mixed_posterior, operators.query, gp.points, *given, weights, bias
     )
     nll = gp.negative_log_marginal_likelihood(trains)
     if not refined:
         return mean, new_variance, nll
-    least = _LEAST_LEFT * prior_variance(operators.prior(), weights)
+    least = _LEAST_LEFT * prior_variance(prior, weights)
     coarse |= tf.reduce_any(new_variance < least, axis=[1, 2])
     found = _convolve_in_float64(coarse, gp, operators, weights, bias, trains)
     fine = tf.cast(~coarse, mean.dtype)
@@ -67,12 +73,6 @@ def convolve_shared(
 def _each_example(factors, tensor):
     """``factors[b] * tensor[b, ...]``."""
     return tf.reshape(factors, [-1, *[1] * (tensor.shape.rank - 1)]) * tensor
-
-
-def _posterior_arguments(gp, operators):
-    """What `_mixed_posterior` takes, but for the weights and the bias."""
-    coefficients = operator_coefficients(**operators.flow)
-    return operators.query, gp.points, *coefficients, *gp.given(), operators.prior()
 
 
 def _mixed_posterior(query, points, coefficients, log_amplitude, *tensors):
@@ -94,30 +94,33 @@ def _convolve_in_float64(chosen, gp, operators, weights, bias, trains):
     count, out = weights.shape[0], weights.shape[-1]
     numbers = queries * count * largest(sizes(gp.points)[1], out)
     length = block_length(tf.minimum(batch, _FEW), numbers, tf.float64)
+    wide = {key: tf.cast(tensor, tf.float64) for key, tensor in operators.flow.items()}
 
-    def function(block, query, *tensors):
-        query, *tensors = (tf.cast(tensor, tf.float64) for tensor in (query, *tensors))
-        *observed, drift, diffusion, signal_std, length_scale, noise, weights, bias = tensors
+    def function(block, query, points, values, variance, signal_std, length_scale, noise, *mixing):
         gp = Conditioning(
-            *observed, noise, signal_std, length_scale, shared=True, floor_dtype=tf.float64
-        ).factorised()
-        _, operators = read_operators(gp, query, weights, drift, diffusion)
+            points, values, variance, noise, signal_std, length_scale, shared=True,
+            floor_dtype=tf.float64,
+        ).factorised()  # fmt: skip
+        *coefficients, prior, weights, bias = mixing
         with fusion(False):  # which is for whole batches
-            found = _mixed_posterior(*_posterior_arguments(gp, operators), weights, bias)
-        found = *found, gp.negative_log_marginal_likelihood(trains)
+            found = _mixed_posterior(
+                query, points, *coefficients, *gp.given(), prior, weights, bias
+            )
         valid = tf.cast(block.rows["valid"], tf.float64)
-        return tuple(tf.cast(_each_example(valid, t), tf.float32) for t in found)
+        found = *found, gp.negative_log_marginal_likelihood(trains)
+        return tuple(_each_example(valid, tensor) for tensor in found)
 
-    tensors = operators.query, gp.points, gp.values, gp.given_variance
-    flow = (operators.flow[key] for key in ("drift", "diffusion", "signal_std", "length_scale"))
-    whole = *flow, gp.observation_noise, weights, bias
-    return in_blocks(
+    observed = operators.query, gp.points, gp.values, gp.given_variance
+    whole = (
+        *(wide["signal_std"], wide["length_scale"], gp.observation_noise),
+        *(*operator_coefficients(**wide), operator_prior_covariance(**wide), weights, bias),
+    )
+    shapes = [queries, out], [queries, out], gp.values.shape[-1:]
+    found = in_blocks(
         function,
         Chosen(chosen, length),
-        tensors=(*tensors, *whole),
-        kinds=(*[EXAMPLES] * len(tensors), *[WHOLE] * len(whole)),
-        results=[
-            (EXAMPLES, batch, shape)
-            for shape in ([queries, out], [queries, out], gp.values.shape[-1:])
-        ],
+        tensors=[tf.cast(tensor, tf.float64) for tensor in (*observed, *whole)],
+        kinds=(*[EXAMPLES] * len(observed), *[WHOLE] * len(whole)),
+        results=[(EXAMPLES, batch, shape) for shape in shapes],
     )
+    return tuple(tf.cast(tensor, tf.float32) for tensor in found)
