@@ -17,7 +17,6 @@ from tfpn import evaluation
 from tfpn.contract import KEYS
 
 _PANEL = 1.9  # inches a panel
-_QUERY_BATCH = 2048  # query points evaluated at once, to bound the memory
 _LEGEND = 8  # channels a legend holds; a colour bar shows more
 _QUANTILES = 2000  # points of a Q-Q plot drawn at most
 
@@ -258,15 +257,8 @@ def _grid_axes(x, resolution):
 
 def _evaluate(model, example, query):
     """Mean and standard deviation of each block at the query points, a list of [M, c] pairs."""
-    parts = []
-    for start in range(0, len(query), _QUERY_BATCH):
-        maps = model.feature_maps(example, query[None, start : start + _QUERY_BATCH])
-        parts.append([(np.asarray(m["values"])[0], np.asarray(m["variance"])[0]) for m in maps])
-    blocks = []
-    for pieces in zip(*parts, strict=True):
-        mean, variance = (np.concatenate(field) for field in zip(*pieces, strict=True))
-        blocks.append((mean, np.sqrt(variance)))
-    return blocks
+    maps = model.feature_maps(example, query[None])
+    return [(np.asarray(m["values"])[0], np.sqrt(np.asarray(m["variance"])[0])) for m in maps]
 
 
 def _choose_channels(channels, maps, dimensions):

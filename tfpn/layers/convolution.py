@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tfpn.layers.base import GPPosteriorLayer
 from tfpn.math.missing import penalty
+from tfpn.math.pieces import in_pieces, piece_length
 from tfpn.spacing import point_spacing
 
 # Initial length scale, drift step and diffusion radius, in units of the points' spacing.
@@ -68,6 +69,22 @@ class GPConvolution(GPPosteriorLayer):
         self._check_query(query.shape, points.shape)
         query = self._cast(query)
         return query, query, tf.zeros_like(query[..., :1])
+
+    def _at(self, function, points, query, training):
+        """Mean, variance and marginal likelihood by ``function(query)``.
+
+        Many query points are taken in pieces, but for training, whose gradient keeps all of them.
+        """
+        length = None if training else piece_length(*points.shape[:2])
+        likelihoods = []
+
+        def piece(query):
+            *found, nll = function(query)
+            likelihoods[:] = [nll]  # the same for all
+            return found
+
+        mean, variance = in_pieces(piece, query, length)
+        return mean, variance, likelihoods[0]
 
     def _padding_penalty(self, variance):
         """+inf at points without any observed channel, 0 elsewhere, [B, N, 1]."""

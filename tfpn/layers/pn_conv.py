@@ -20,11 +20,8 @@ from tfpn.layers.convolution import (
 from tfpn.math.conditioning import NOISE
 from tfpn.math.convolution import convolve, convolve_mean
 from tfpn.math.joint import convolve_joint, marginal_variance, observed_pairs
-from tfpn.math.kernels import operator_prior_covariance
 from tfpn.math.low_rank import convolve_low_rank
 from tfpn.math.missing import missing_mask
-from tfpn.math.posterior import least_variance
-from tfpn.math.process import convolve_process
 from tfpn.math.stochastic import ESTIMATORS, PROBES
 from tfpn.spacing import lattice, point_spacing
 
@@ -88,7 +85,9 @@ class PNConv(GPConvolution):
 
     Input:
         The observations dict (points [B, N, d], values and variance [B, N, c_in]); in ``call`` a
-        second argument ``query`` [B, M, d] gives the output's points, by default the input's.
+        second argument ``query`` [B, M, d] gives the output's points, by default the input's. Many
+        of them are taken in pieces (outside of training and traced functions), but for
+        "stochastic", "low_rank" and "joint", whose memory grows with M, M^2 and M^2.
 
     Output:
         The observations dict at the input's points (padding stays unobserved), or at all query
@@ -271,15 +270,23 @@ class PNConv(GPConvolution):
         missing = missing_mask(infinite)
         given = points, values, variance
         parameters = self._parameters()
+
+        def none(query):
+            mean, nll = convolve_mean(*given, query, **parameters)
+            return mean, tf.zeros_like(mean), nll
+
+        def diagonal(query):
+            return convolve(*given, query, **parameters)
+
         with self._fusion(training, max(values.shape[-1], self.filters), points, query):
             if self.uncertainty == "none":
-                mean, nll = convolve_mean(*given, query, **parameters)
-                new_variance = tf.zeros_like(mean)
+                mean, new_variance, nll = self._at(none, points, query, training)
+            elif self.uncertainty == "diagonal" and self.variance_estimator == "exact":
+                mean, new_variance, nll = self._at(diagonal, points, query, training)
             elif self.uncertainty == "diagonal":
                 estimator = self._estimator(training)
                 mean, new_variance, nll = convolve(*given, query, **parameters, **estimator)
-                if estimator:
-                    new_variance = tf.nn.relu(new_variance)
+                new_variance = tf.nn.relu(new_variance)
             elif self.uncertainty == "low_rank":
                 parameters.pop("noise")  # shared
                 mean, new_variance, factors, nll = convolve_low_rank(
@@ -308,8 +315,6 @@ class PNConv(GPConvolution):
 
     def _estimator(self, training):
         """Keyword arguments that `convolve` takes for the stochastic variance."""
-        if self.variance_estimator == "exact":
-            return {}
         fixed = [0, self.seed or 0]
         return {
             "variance_estimator": self.variance_estimator,
@@ -326,44 +331,31 @@ class PNConv(GPConvolution):
             query: points [B, M, d].
 
         Returns:
-            A `tfp.distributions.MultivariateNormalTriL`, batch shape [B, filters], event shape [M].
+            A `tfpn.distributions.ProcessValues`, batch shape [B, filters], event shape [M].
 
         Raises:
             ValueError: with uncertainty="none", or for bad shapes.
         """
         # TensorFlow Probability takes time and memory to load, and training does without.
-        from tfpn.distributions.multivariate_normal import multivariate_normal
+        from tfpn.distributions.process_values import process_values
 
         if self.uncertainty == "none":
             raise ValueError(
                 f"{type(self).__name__} {self.name!r} carries no uncertainty "
                 "(uncertainty='none'), so its output is no distribution."
             )
-        given = self._unpack(observations)
+        points, values, variance = self._unpack(observations)
         factors, covariance = self._coherent(observations)
         query = self._cast(query)
-        self._check_query(query.shape, given[0].shape)
+        self._check_query(query.shape, points.shape)
         parameters = self._parameters()
         parameters.pop("marginal_likelihood_trains")
-        # In float64, as float32's rounding of the prior would swamp what little variance is left in
-        # some directions between many query points; with the least noise that the layer itself has.
-        observed = tf.math.is_finite(tf.reduce_min(given[2], axis=-1))
-        count = tf.reduce_max(tf.reduce_sum(tf.cast(observed, self.algebra_dtype), axis=-1))
-        floor = least_variance(parameters["signal_std"], count)
-        parameters["observation_noise"] = tf.maximum(parameters["observation_noise"], floor)
-        wide = tf.nest.map_structure(
-            lambda tensor: tf.cast(tensor, tf.float64) if tf.is_tensor(tensor) else tensor,
-            {**parameters, "factors": factors, "covariance": covariance},
-        )
-        mean, covariance = convolve_process(
-            *(tf.cast(tensor, tf.float64) for tensor in (*given, query)), **wide
-        )
-        flow = {key: wide[key] for key in ("signal_std", "length_scale", "drift", "diffusion")}
-        prior = operator_prior_covariance(**flow)
-        pairs = "cij" if prior.shape.rank == 3 else "ij"
-        prior_variance = tf.einsum(f"{pairs},ica,jca->a", prior, *2 * [wide["weights"]])
-        mean = tf.cast(tf.linalg.matrix_transpose(mean), query.dtype)
-        return multivariate_normal(mean, covariance, prior_variance)
+        given = {
+            "points": points, "values": values, "variance": variance, "factors": factors,
+            "covariance": covariance, "floor_dtype": self.algebra_dtype, **parameters,
+        }  # fmt: skip
+        source = f"{type(self).__name__} {self.name!r}"
+        return process_values([given], query, dtype=self.algebra_dtype, source=source)
 
     def compute_output_spec(self, observations, query=None, training=False):
         points = observations["points"] if query is None else query

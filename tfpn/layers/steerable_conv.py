@@ -94,7 +94,8 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
 
     Input:
         The observations dict (points [B, N, 2], values and variance [B, N, c_in]); in ``call`` a
-        second argument ``query`` [B, M, 2] gives the output's points, by default the input's.
+        second argument ``query`` [B, M, 2] gives the output's points, by default the input's. Many
+        of them are taken in pieces, outside of training and traced functions.
 
     Output:
         The observations dict at the input's points (padding stays unobserved), or at all query
@@ -306,7 +307,8 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         if self.noise == "channel" and self.log_observation_noise is not None:
             prior["observation_noise"] = tf.gather(prior["observation_noise"], self._blocks)
         zeroth_order, first_order, second_order = self.generators()
-        with self._fusion(training, values.shape[-1], points, query):
+
+        def convolved(query):
             mean, new_variance, nll = steerable_convolve(
                 points,
                 values,
@@ -324,8 +326,10 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
                 double_precision=self.double_precision,
                 **prior,
             )
-        if new_variance is None:
-            new_variance = tf.zeros_like(mean)
+            return mean, tf.zeros_like(mean) if new_variance is None else new_variance, nll
+
+        with self._fusion(training, values.shape[-1], points, query):
+            mean, new_variance, nll = self._at(convolved, points, query, training)
         self._add_marginal_likelihood(nll, variance)
         return self._output(output_points, mean * (1.0 - missing), new_variance, infinite)
 

@@ -100,10 +100,10 @@ def congruence(linear, covariance):
 def functional_covariance(gp, cross, query, *, drift, diffusion):
     """Posterior covariance of all functionals ``(e^{D_i} f)(x_m)``.
 
-    Returns [B, M, K, M, K], or with channel noise [B, c, M, K, M, K].
+    Returns [B, M, K, M, K].
 
     Args:
-        gp: `Conditioning`.
+        gp: `Conditioning` with shared noise.
         cross: k_i(x_m, x_n) with its observed points, [B, M, K, N].
         query: [B, M, d].
         drift, diffusion: [K, d], [K, d, d].
@@ -114,6 +114,7 @@ def functional_covariance(gp, cross, query, *, drift, diffusion):
     shape = tf.shape(cross)
     prior = operator_pair_kernels(
         query,
+        query,
         signal_std=gp.signal_std,
         length_scale=gp.length_scale,
         drift=drift,
@@ -123,11 +124,7 @@ def functional_covariance(gp, cross, query, *, drift, diffusion):
     flat = tf.reshape(cross, [shape[0], 1, shape[1] * shape[2], shape[3]])
     _, explained = gp.posterior(flat)
     prior = tf.einsum("bmijn->bminj", prior)
-    if gp.shared:
-        return prior - tf.reshape(explained, tf.shape(prior))
-    channels = tf.shape(explained)[1:2]
-    whole = tf.concat([shape[:1], channels, tf.shape(prior)[1:]], axis=0)
-    return prior[:, None] - tf.reshape(explained, whole)
+    return prior - tf.reshape(explained, tf.shape(prior))
 
 
 def rectified_joint_covariance(mean, covariance):

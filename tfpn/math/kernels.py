@@ -281,20 +281,21 @@ def _gaussian_of_affine(coefficients, log_amplitude, features):
     return kernel, gradient
 
 
-def operator_pair_kernels(query, *, signal_std, length_scale, drift, diffusion):
+def operator_pair_kernels(query, others, *, signal_std, length_scale, drift, diffusion):
     """Prior covariances of all pairs of functionals ``(e^{D_i} f)(x_m)`` (eq. A_rbf_A).
 
     Args:
         query: points x_m, [B, M, d].
+        others: points x_n, [B, N, d].
         signal_std, length_scale, drift, diffusion: as in `operator_kernels`.
 
     Returns:
-        k_ij(x_m, x_n), [B, M, K, K, M] in the order m, i, j, n.
+        k_ij(x_m, x_n), [B, M, K, K, N] in the order m, i, j, n.
     """
     operators, dim = drift.shape
     pairs = operator_kernels(
         query,
-        query,
+        others,
         signal_std=signal_std,
         length_scale=length_scale,
         drift=tf.reshape(drift[:, None] - drift[None], [operators**2, dim]),

@@ -185,6 +185,7 @@ def leading_functionals(gp, cross, query, query_weight, *, drift, diffusion, ran
     flat = tf.reshape(cross, [shape[0], size, shape[3]])
     prior = operator_pair_kernels(
         query,
+        query,
         signal_std=gp.signal_std,
         length_scale=gp.length_scale,
         drift=drift,

@@ -192,8 +192,9 @@ class PNCNN(PNNetwork):
             query: points [B, M, d], or [1, M, d] for the same ones in all examples.
 
         Returns:
-            A `tfp.distributions.MultivariateNormalTriL` with batch shape [B, channels] and event
-            shape [M]: each channel's joint distribution over the query points.
+            A `tfpn.distributions.ProcessValues` with batch shape [B, channels] and event shape [M]:
+            each channel's joint distribution over the query points. Its mean and standard deviation
+            need little memory at any number of points; its covariance 40 bytes B channels M^2.
 
         Raises:
             ValueError: if there is no such convolution, or if it carries no uncertainty.

@@ -9,8 +9,8 @@ import tensorflow as tf
 from tfpn.contract import KEYS
 from tfpn.layers.base import check_count
 
-# Points times channels whose joint covariance `feature_maps` holds at a time.
-_JOINT_QUERY = 512
+# Query points (in "joint" times channels) whose errors `feature_maps` relates at a time.
+_COHERENT_QUERY = 512
 
 
 class Predictive:
@@ -120,7 +120,7 @@ class Predictive:
         The network's predict is traced for all numbers of examples and points: Keras traces a
         smaller last batch anew.
         """
-        inputs = self.inputs_dict
+        inputs = {given.name: given for given in network.inputs}
         x = {key: np.asarray(x[key], given.dtype) for key, given in inputs.items()}
         batches = tf.data.Dataset.from_tensor_slices(x).batch(batch_size)
         eagerly = network.run_eagerly or tf.config.functions_run_eagerly()
@@ -218,21 +218,15 @@ class Predictive:
 
         Args:
             x: the observations dict.
-            query: points [B, M, d], or [1, M, d] for the same ones in all examples.
+            query: points [B, M, d], or [1, M, d] for the same ones in all examples. Beside the
+                results the memory does not grow with their number.
 
         Returns:
             A list of ``num_blocks`` dicts of points, values and variance at the query points, in
             inference mode.
         """
-        query = tf.convert_to_tensor(query, self.inputs_dict["points"].dtype)
-        if query.shape[0] == 1:
-            query = tf.repeat(query, len(x["points"]), axis=0)
+        parts = self._query_parts(x, query)
         x = {key: x[key] for key in KEYS}
-        # "joint" would keep the covariance of all query points and channels.
-        size = query.shape[1]
-        if self._config["uncertainty"] == "joint":
-            size = max(1, _JOINT_QUERY // self._config["channels"])
-        parts = [query[:, start : start + size] for start in range(0, query.shape[1], size)]
         maps = []
         for block in range(1, self._config["num_blocks"] + 1):
             names = [f"{part}_{block}" for part in ("relu", "mix")]
@@ -243,10 +237,28 @@ class Predictive:
             for name in names:
                 layer = self.get_layer(name)
                 outputs, x = [layer(output) for output in outputs], layer(x)
-            maps.append(
-                {key: tf.concat([output[key] for output in outputs], axis=1) for key in KEYS}
-            )
+            maps.append(joined(outputs))
         return maps
+
+    def _query_parts(self, x, query):
+        """The points [B, M, d] in parts that the convolutions take at once.
+
+        "low_rank" and "joint" relate all query points to each other; other convolutions find pieces
+        themselves.
+        """
+        query = tf.convert_to_tensor(query, self.inputs_dict["points"].dtype)
+        if query.shape[0] == 1:
+            query = tf.repeat(query, len(x["points"]), axis=0)
+        size = {
+            "low_rank": _COHERENT_QUERY,
+            "joint": max(1, _COHERENT_QUERY // self._config.get("channels", 1)),
+        }.get(self._config["uncertainty"], max(1, query.shape[1]))
+        return [query[:, start : start + size] for start in range(0, query.shape[1], size)]
+
+
+def joined(outputs):
+    """Observations dicts of parts of the points as one, of points, values and variance alone."""
+    return {key: tf.concat([output[key] for output in outputs], axis=1) for key in KEYS}
 
 
 def not_calibrated(shape, dtype):

@@ -19,12 +19,13 @@ from tfpn.math.steerable.fields import (
 )
 from tfpn.models.head import points_dtype, pool_and_head, read_pooling
 from tfpn.models.network import PNNetwork, check_outputs, network_inputs
+from tfpn.models.readout import FieldReadout
 
 _NO_ARGUMENTS = ("self", "__class__", "policy", "trainable")
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class SteerablePNCNN(PNNetwork):
+class SteerablePNCNN(FieldReadout, PNNetwork):
     """Network of fields on the plane that turns with its input: for images and measured fields.
 
     A signal on the plane that is turned is the same signal, and wind that is measured in turned
@@ -212,10 +213,11 @@ class SteerablePNCNN(PNNetwork):
             if normalization:
                 x = SteerableNormalization(new_fields, dtype=dtype, name=f"norm_{block}")(x)
             fields = new_fields
-        calibrated = None
+        calibrated = readout_input = None
         if out_fields is not None:
             readout = convolution(num_blocks + 1, "readout", out_fields, fields)
             moments = readout(x, inputs["query"])
+            readout_input = x
             outputs, calibrated = moments["values"], block_numbers(out_fields)
         else:
             moments, outputs = pool_and_head(
@@ -237,6 +239,7 @@ class SteerablePNCNN(PNNetwork):
             calibrated=calibrated,
             trainable=trainable,
         )
+        self._readout_input = readout_input
 
     @property
     def in_fields(self):
@@ -315,7 +318,10 @@ class SteerablePNCNN(PNNetwork):
             )
         import tensorflow_probability as tfp
 
-        moments = self._predicted(self._moments, x, batch_size)
+        if self._at_many_points(x, batch_size):
+            moments = self._read_out(x, check_count("batch_size", batch_size), verbose=0)
+        else:
+            moments = self._predicted(self._moments, x, batch_size)
         factor, noise = self._factor_and_noise()
         scale = np.sqrt(moments["variance"].astype(np.float64) * factor + noise)
         values = moments["values"]

@@ -11,10 +11,10 @@ from tfpn.layers import ChannelMix, GPNormalization, PNConv, ProbReLU
 from tfpn.layers.base import check_choice, check_count, check_positive
 from tfpn.layers.pn_conv import UNCERTAINTY
 from tfpn.math.conditioning import NOISE
-from tfpn.math.process import convolve_process
 from tfpn.models.head import integrate_features, linear_head, points_dtype, read_pooling
 from tfpn.models.network import PNNetwork, check_outputs, first_examples, network_inputs
 from tfpn.models.pncnn import PNCNN
+from tfpn.models.predictive import joined
 from tfpn.models.time_series_checks import check_statics, check_targets, read_query
 from tfpn.models.time_series_inputs import (
     Beside,
@@ -343,8 +343,8 @@ class PNTimeSeriesClassifier(PNNetwork):
             query: points [B, M, 1], or [1, M, 1] for the same ones in all examples.
 
         Returns:
-            A `tfp.distributions.MultivariateNormalTriL` with batch shape [B, in_channels] and event
-            shape [M], in float64.
+            A `tfpn.distributions.ProcessValues` with batch shape [B, in_channels] and event shape
+            [M], in float64.
 
         Raises:
             ValueError: for a query of another shape.
@@ -358,8 +358,10 @@ class PNTimeSeriesClassifier(PNNetwork):
         >>> fit.mean().shape, bool(fit.stddev()[0, 0, 0] < fit.stddev()[0, 0, 1])
         (TensorShape([1, 1, 2]), True)
         """
-        from tfpn.distributions.multivariate_normal import multivariate_normal
+        from tfpn.distributions.process_values import process_values
 
+        layer = self.get_layer("conv_1")
+        # In float64 from the start, for times that float32 does not resolve.
         points, values, variance = (tf.cast(x[key], tf.float64) for key in KEYS)
         query = tf.cast(query, tf.float64)
         if query.shape.rank == 3 and query.shape[0] == 1:
@@ -369,58 +371,53 @@ class PNTimeSeriesClassifier(PNNetwork):
                 f"query has shape {tuple(query.shape)}; expected [{points.shape[0]}, M, 1], or "
                 "[1, M, 1] for the same points in all examples."
             )
-        prior = self.get_layer("conv_1")._prior()
+        prior = layer._prior()
         prior.pop("marginal_likelihood_trains")
-        prior = {
-            key: tf.cast(value, tf.float64) if tf.is_tensor(value) else value
-            for key, value in prior.items()
+        itself = {
+            "points": points,
+            "weights": tf.ones([1, 1, 1], tf.float64),
+            "drift": tf.zeros([1, 1], tf.float64),
+            "diffusion": tf.zeros([1, 1, 1], tf.float64),
+            "floor_dtype": layer.algebra_dtype,
         }
-        channels = values.shape[-1]
-        means, covariances = [], []
-        for channel in range(channels):  # one at a time: together they would need c times as much
-            own = {
-                key: value[channel] if tf.is_tensor(value) and value.shape.rank else value
-                for key, value in prior.items()
+        each = [
+            {
+                **itself,
+                **{
+                    key: v[c] if tf.is_tensor(v) and v.shape.rank else v for key, v in prior.items()
+                },
+                "values": values[..., c : c + 1],
+                "variance": variance[..., c : c + 1],
             }
-            here = slice(channel, channel + 1)
-            mean, covariance = convolve_process(
-                *(points, values[..., here], variance[..., here], query),
-                weights=tf.ones([1, 1, 1], tf.float64),
-                drift=tf.zeros([1, 1], tf.float64),
-                diffusion=tf.zeros([1, 1, 1], tf.float64),
-                **own,
-            )
-            means.append(mean)
-            covariances.append(covariance)
-        signal = tf.broadcast_to(tf.square(prior["signal_std"]), [channels])
-        mean = tf.linalg.matrix_transpose(tf.concat(means, axis=-1))
-        return multivariate_normal(mean, tf.concat(covariances, axis=1), signal)
+            for c in range(values.shape[-1])
+        ]
+        source = f"{type(layer).__name__} {layer.name!r}"
+        return process_values(each, query, dtype=tf.float64, source=source)
 
     def feature_maps(self, x, query):
         """As `PNCNN.feature_maps`, of the input dict with its statics."""
-        query = tf.convert_to_tensor(query, self.inputs_dict["points"].dtype)
-        if query.shape[0] == 1:
-            query = tf.repeat(query, len(x["points"]), axis=0)
+        parts = self._query_parts(x, query)
         wanted = dict(self._convolution_inputs)
         if self._constant is not None:
             wanted["known"] = self._constant
         self._check_keys(x)
         given = {key: tf.convert_to_tensor(x[key]) for key in self.inputs_dict}
         before = keras.Model(self.inputs_dict, wanted)(given)
-        maps = []
-        for block in range(1, self._config["num_blocks"] + 1):
-            name = f"conv_{block}"
-            output = self.get_layer(name)(before[name], query)
-            if block == 1 and "conv_readings" in before:
-                others = self.get_layer("conv_readings")(before["conv_readings"], query)
-                output = self.get_layer("sum")(output, others)
-            if block == 1 and "known" in [layer.name for layer in self.layers]:
-                output = self.get_layer("known")(output, before.get("known"))
-            names = ["relu", "mix"] + ["norm"] * self._config["normalization"]
-            for part in names:
-                output = self.get_layer(f"{part}_{block}")(output)
-            maps.append({key: output[key] for key in KEYS})
-        return maps
+        blocks = range(1, self._config["num_blocks"] + 1)
+        return [joined([self._block_at(block, before, part) for part in parts]) for block in blocks]
+
+    def _block_at(self, block, before, query):
+        """A block's output at points, by the inputs of the convolutions ``before``."""
+        name = f"conv_{block}"
+        output = self.get_layer(name)(before[name], query)
+        if block == 1 and "conv_readings" in before:
+            others = self.get_layer("conv_readings")(before["conv_readings"], query)
+            output = self.get_layer("sum")(output, others)
+        if block == 1 and "known" in [layer.name for layer in self.layers]:
+            output = self.get_layer("known")(output, before.get("known"))
+        for part in ["relu", "mix"] + ["norm"] * self._config["normalization"]:
+            output = self.get_layer(f"{part}_{block}")(output)
+        return output
 
 
 def _pooled(features, pooling, windows, **arguments):
