@@ -248,8 +248,7 @@ def test_input_process_is_the_posterior_of_each_channel():
             noise="channel", observation_noise=noise[c : c + 1],
         )  # fmt: skip
         np.testing.assert_allclose(found.mean()[:, c], mean[..., 0], rtol=1e-8, atol=1e-9)
-        # The covariance's factor has a jitter of a part in 1e8 or so of the prior.
-        np.testing.assert_allclose(found.variance()[:, c], variance[..., 0], rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(found.variance()[:, c], variance[..., 0], rtol=1e-8, atol=1e-9)
     with pytest.raises(ValueError, match=r"query has shape \(3, 1\); expected \[5, M, 1\]"):
         model.input_process(x, query[0])
 

@@ -144,8 +144,8 @@ class Predictive:
             batch_size: examples at a time.
 
         Returns:
-            A `tfp.distributions.MultivariateNormalTriL` with batch shape [B] and event shape
-            [num_classes or num_outputs].
+            A `tfp.distributions.MultivariateNormalTriL` that can be pickled, with batch shape [B]
+            and event shape [num_classes or num_outputs].
 
         Raises:
             ValueError: if the model pools over the whole space, where the variance is infinite, or

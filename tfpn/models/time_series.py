@@ -336,11 +336,12 @@ class PNTimeSeriesClassifier(PNNetwork):
         It is the posterior of the channel itself, without the noise of its readings: mean and
         standard deviation at the query points are the fit and its band. The band is that of the
         priors as they were trained: with a small ``marginal_likelihood_weight`` they serve the
-        task more than the fit, and the band is too narrow for readings that were left out.
+        task more than the fit, and the band is too narrow for readings that were left out. Readings
+        taken for exact have the least noise that the convolution itself gives them in its dtype.
 
         Args:
             x: the input dict.
-            query: points [B, M, 1], or [1, M, 1] for the same ones in all examples.
+            query: points [B, M, 1], or [1, M, 1] for the same ones in all examples; any number.
 
         Returns:
             A `tfpn.distributions.ProcessValues` with batch shape [B, in_channels] and event shape
