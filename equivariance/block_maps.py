@@ -1,14 +1,12 @@
 """A map with derivatives as a few small tensors between irreducible channels, in float64.
 
-What a ``FactoredBasis`` or ``SymmetricBasis`` gives for given coefficients: for each pair of
-irreducible blocks the coefficients [s, copies_out, copies_in] and the pair's tensors.
+What a basis of ``equivariance.factored`` gives for given coefficients: for each pair of irreducible
+blocks the coefficients [s, copies_out, copies_in] and the pair's tensors.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-
-from equivariance.exact import to_numpy
 
 
 class Part(NamedTuple):
@@ -18,6 +16,11 @@ class Part(NamedTuple):
     inside: slice
     weights: np.ndarray  # [..., s, copies_out, copies_in]
     tensors: np.ndarray  # [s, d * ..., out, in]
+
+    def transposed(self, sign):
+        """What the transpose of the map contributes, times the sign."""
+        weights = sign * self.weights.swapaxes(-1, -2)
+        return Part(self.inside, self.out, weights, self.tensors.swapaxes(-1, -2))
 
 
 class BlockMap:
@@ -49,48 +52,32 @@ class BlockMap:
         found = q_out @ found @ q_in.T
         return found.reshape(*self.leading, *(self.dim,) * self.order, *shape)
 
-    def at(self, frequency):
-        """X contracted with a frequency on each derivative index: functions on channels.
+    def transpose(self):
+        """The map with output and input exchanged."""
+        parts = [part.transposed(1.0) for part in self.parts]
+        return BlockMap(self.order, self.decomposition_in, self.decomposition_out, parts)
 
-        Args:
-            frequency: [d].
-
-        Returns:
-            Two functions from channels to channels, [..., dim_in] -> [..., dim_out] and the
-            transpose, [..., dim_out] -> [..., dim_in], for coefficients without leading axes.
-        """
+    def at(self, frequency, values):
+        """X, contracted with a frequency on each derivative index, times channels."""
         monomials = np.ones(1)
         for _ in range(self.order):
             monomials = np.kron(monomials, frequency)
-        tensors = [np.einsum("npoi,p->noi", part.tensors, monomials) for part in self.parts]
+        return self.apply(monomials, values)
 
-        def forward(values):
-            return self._apply(values, tensors, transposed=False)
+    def apply(self, monomials, values):
+        """X, contracted with numbers [d * ...] that stand for the derivatives, times channels.
 
-        def backward(values):
-            return self._apply(values, tensors, transposed=True)
-
-        return forward, backward
-
-    def _apply(self, values, tensors, transposed):
-        to, start = self.decomposition_out, self.decomposition_in
-        equation = "nab,noi,...bi->...ao"
-        if transposed:
-            to, start = start, to
-            equation = "nab,noi,...ao->...bi"
-        values = np.asarray(values) @ start.change_of_basis_numpy
-        result = np.zeros(values.shape[:-1] + (to.rep.dim,), dtype=values.dtype)
-        for part, tensor in zip(self.parts, tensors, strict=True):
-            read, write = (part.out, part.inside) if transposed else (part.inside, part.out)
-            dim = tensor.shape[1 if transposed else 2]
-            copies = values[..., read].reshape(*values.shape[:-1], -1, dim)
-            moved = np.einsum(equation, part.weights, tensor, copies, optimize=True)
-            target = result[..., write]
+        The coefficients have no leading axes; values are [..., dim_in], the result [..., dim_out].
+        """
+        values = np.asarray(values) @ self.decomposition_in.change_of_basis_numpy
+        dim = self.decomposition_out.rep.dim
+        result = np.zeros((*values.shape[:-1], dim), dtype=values.dtype)
+        for part in self.parts:
+            tensors = np.einsum("npoi,p->noi", part.tensors, monomials)
+            copies = values[..., part.inside]
+            copies = copies.reshape(*values.shape[:-1], -1, tensors.shape[-1])
+            weights = part.weights
+            moved = np.einsum("nab,noi,...bi->...ao", weights, tensors, copies, optimize=True)
+            target = result[..., part.out]
             target += moved.reshape(target.shape)
-        return result @ to.change_of_basis_numpy.T
-
-
-def flat_numpy(tensors):
-    """Exact tensors [d, ..., out, in] as one float64 array [s, d * ..., out, in]."""
-    arrays = np.array([to_numpy(x) for x in tensors])
-    return arrays.reshape(len(tensors), -1, *arrays.shape[-2:])
+        return result @ self.decomposition_out.change_of_basis_numpy.T

@@ -146,7 +146,7 @@ def _summary(solution, seconds):
         irreducible = str(parts.representation)
         if irreducible != str(parts.rep):
             lines.append(f"irreducible parts of {parts.rep}: {irreducible}")
-    rows = [("out <- in", "copies", "C", "B", "S")]
+    rows: list[tuple[str, ...]] = [("out <- in", "copies", "C", "B", "S")]
     for block in solution.blocks:
         copies = block.multiplicity_out * block.multiplicity_in
         rows.append(

@@ -16,16 +16,9 @@ import itertools
 from functools import cache
 
 from sympy import QQ
+from sympy.polys.matrices import DomainMatrix
 
-from equivariance.exact import (
-    common_nullspace,
-    diagonal,
-    identity,
-    kron,
-    primitive,
-    sparse,
-    to_rational,
-)
+from equivariance.exact import common_nullspace, kron, primitive, sparse, to_rational
 from equivariance.models import Model, Turn
 
 
@@ -43,7 +36,7 @@ def space_model(group, order):
     """
     model, field = group.defining_model, group.field
     if order == 0:
-        return Model.trivial(model, field)
+        return Model.of_factors((), model, field)
     if order == 1:
         return model
     pairs = monomials(group.dim, 2)
@@ -51,7 +44,7 @@ def space_model(group, order):
 
     def symmetrised(product):
         """Restricts an action on S_kl, all k and l, to the coordinates i <= j."""
-        entries = {}
+        entries: dict = {}
         for (row, column), x in product.to_dok().items():
             i, j = divmod(row, group.dim)
             other = divmod(column, group.dim)
@@ -120,7 +113,7 @@ def constraints(space, out, inside, field):
     Returns:
         A list of square sparse matrices.
     """
-    on_p, on_o, on_i = (identity(len(model.scale), field) for model in (space, out, inside))
+    on_p, on_o, on_i = (DomainMatrix.eye(len(x.scale), field) for x in (space, out, inside))
 
     def derivation(p, o, i):
         found = kron(kron(p, on_o), on_i) + kron(kron(on_p, o), on_i)
@@ -132,17 +125,10 @@ def constraints(space, out, inside, field):
     for p, o, i in zip(space.turns, out.turns, inside.turns, strict=True):
         operator = derivation(p.weights, o.weights, i.weights)
         signs = [x * y * z for x in p.signs for y in o.signs for z in i.signs]
-        found += _turn_constraints(operator, p.order, signs, field)
-    return found
-
-
-def _turn_constraints(operator, order, signs, field):
-    bound = largest_weight(operator)
-    found = []
-    for sign in set(signs):
-        rows = diagonal([int(x == sign) for x in signs], field)
-        weights = unchanged_weights(order, bound, sign)
-        found.append(without_weights(lambda x: operator * x, rows, weights))
+        for sign in set(signs):
+            rows = DomainMatrix.diag([field.convert(int(x == sign)) for x in signs], field)
+            weights = unchanged_weights(p.order, largest_weight(operator), sign)
+            found.append(without_weights(lambda x, by=operator: by * x, rows, weights))
     return found
 
 
@@ -158,35 +144,19 @@ def equivariant_maps(space, out, inside, field):
         integers where the solutions are rational.
     """
     size = len(space.scale) * len(out.scale) * len(inside.scale)
-    basis = common_nullspace(constraints(space, out, inside, field), size, field)
-    return _orthogonalised(to_rational(basis), _weights(space, out, inside))
-
-
-def _weights(space, out, inside):
-    """Squared length, in the orthonormal bases, of the unit tensors of the working bases."""
-    return [p * o / i for p in space.scale for o in out.scale for i in inside.scale]
+    basis = to_rational(common_nullspace(constraints(space, out, inside, field), size, field))
+    # Squared length, in the orthonormal bases, of the unit tensors of the working bases.
+    weights = [p * o / i for p in space.scale for o in out.scale for i in inside.scale]
+    return _orthogonalised(basis, weights)
 
 
 def _orthogonalised(basis, weights):
+    """The rows made orthogonal: their Gram matrix is L D L^T, and L^-1 makes it diagonal."""
     field = basis.domain
-    weights = [field.convert(x) for x in weights]
-    columns = range(basis.shape[1])
-    rows, known = [], []
-    for n in range(basis.shape[0]):
-        row = basis.extract([n], columns)
-        entries = {j: x for (_, j), x in row.to_dok().items()}
-        for other, weighted, squared in known:
-            # The rows before are orthogonal to each other: it does not matter which comes first.
-            overlap = sum(
-                (x * weighted[j] for j, x in entries.items() if j in weighted), field.zero
-            )
-            if overlap:
-                row = row - other.scalarmul(overlap / squared)
-        row = primitive(row)
-        entries = {j: x for (_, j), x in row.to_dok().items()}
-        weighted = {j: x * weights[j] for j, x in entries.items()}
-        squared = sum((x * weighted[j] for j, x in entries.items()), field.zero)
-        known.append((row, weighted, squared))
-        rows.append(entries)
-    entries = {(n, j): x for n, row in enumerate(rows) for j, x in row.items()}
-    return sparse(entries, basis.shape, field)
+    if not basis.shape[0]:
+        return basis
+    weighted = basis * DomainMatrix.diag([field.convert(x) for x in weights], field)
+    lower, _, _ = (weighted * basis.transpose()).lu()
+    found, columns = lower.inv() * basis, range(basis.shape[1])
+    rows = (primitive(found.extract([n], columns)) for n in range(found.shape[0]))
+    return DomainMatrix.vstack(*rows).to_sparse()
