@@ -12,7 +12,7 @@ from sympy import QQ
 from sympy.polys.matrices import DomainMatrix
 
 from equivariance.exact import float_sqrt, kron, primitive, sparse, sqrt, to_rational
-from equivariance.solver import equivariant_maps, space_model
+from equivariance.solver import equivariant_maps
 
 if TYPE_CHECKING:
     from equivariance.representations import Representation
@@ -173,9 +173,9 @@ def isotypic_copies(rep, candidates):
     Returns:
         A tuple of ``Copy``.
     """
-    group, found = rep.group, []
+    found = []
     for irrep in candidates:
-        maps = equivariant_maps(space_model(group, 0), rep.model, irrep.model, group.field)
+        maps = equivariant_maps(rep.group, 0, rep.model, irrep.model)
         embeddings: list[dict] = [{} for _ in range(maps.shape[0])]
         for (n, at), x in maps.to_dok().items():
             embeddings[n][divmod(at, irrep.dim)] = x

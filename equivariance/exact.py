@@ -45,16 +45,15 @@ def block_diagonal(matrices, field=QQ):
     return DomainMatrix.from_dok(entries, (row, column), field)
 
 
-def common_nullspace(operators, size, field=QQ):
-    """Basis of the vectors that every one of the operators maps to zero.
+def common_nullspace(operators, basis):
+    """Basis of the vectors of a space that every one of the operators maps to zero.
 
     The operators are taken one at a time, the sparsest first, each restricted to what the ones
     before left over: a reflection or a generator of rotations about an axis leaves few vectors.
 
     Args:
         operators: matrices [e, size].
-        size: number of unknowns.
-        field: their field.
+        basis: of the space, a matrix [n, size] over the field of the result.
 
     Returns:
         Matrix [s, size], rows in reduced echelon form: rational wherever the space has a rational
@@ -64,14 +63,13 @@ def common_nullspace(operators, size, field=QQ):
 
     >>> from sympy import QQ
     >>> turn = sparse({(0, 1): QQ(-1), (1, 0): QQ(1)}, (3, 3))  # about the third axis
-    >>> common_nullspace([turn], 3).to_Matrix()
+    >>> common_nullspace([turn], DomainMatrix.eye(3, QQ)).to_Matrix()
     Matrix([[0, 0, 1]])
     """
-    basis = DomainMatrix.eye(size, field)
     for operator in sorted(operators, key=lambda x: x.nnz()):
         if basis.shape[0] == 0:
             break
-        restricted = operator.convert_to(field) * basis.transpose()
+        restricted = operator.convert_to(basis.domain) * basis.transpose()
         basis = _nullspace(restricted) * basis
     return basis.rref()[0].to_sparse()
 

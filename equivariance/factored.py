@@ -9,17 +9,15 @@ multiplicities and the Q are stored.
 """
 
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sympy
 
 from equivariance.arguments import real_array
-from equivariance.block_maps import BlockMap, Part
 from equivariance.decomposition import Decomposition, IrrepBlock
 from equivariance.exact import sqrt
 from equivariance.representations import Representation
-from equivariance.residuals import embeddings_residual, maps_residual
 from equivariance.tensors import BasisTensor, sympy_array, tensors
 
 
@@ -77,6 +75,20 @@ class PairBlock:
             f"<{self.multiplicity_out}x({self.irrep_out}) from "
             f"{self.multiplicity_in}x({self.irrep_in}): {counts} tensors of order 0, 1, 2>"
         )
+
+
+class Part(NamedTuple):
+    """What one irreducible block of the input contributes to one of the output, in float64."""
+
+    out: slice
+    inside: slice
+    weights: np.ndarray  # [..., s, copies_out, copies_in]
+    tensors: np.ndarray  # [s, d * ..., out, in]
+
+    def transposed(self, sign):
+        """What the transpose of the map contributes, times the sign."""
+        weights = sign * self.weights.swapaxes(-1, -2)
+        return Part(self.inside, self.out, weights, self.tensors.swapaxes(-1, -2))
 
 
 class Term:
@@ -186,12 +198,10 @@ class Basis:
         leading = coefficients.shape[:-1]
         return [x.reshape(leading + t.shape) for x, t in zip(found, self.terms, strict=True)]
 
-    def block_map(self, coefficients: Any) -> BlockMap:
+    def parts(self, coefficients: Any) -> list[Part]:
         """The map with the given coefficients as small tensors between irreducible channels."""
         pairs = zip(self.terms, self.split(coefficients), strict=True)
-        parts = [part for term, weights in pairs for part in term.parts(weights)]
-        leading = np.shape(coefficients)[:-1]
-        return BlockMap(self.order, self.decomposition_out, self.decomposition_in, parts, leading)
+        return [part for term, weights in pairs for part in term.parts(weights)]
 
     def assemble(self, coefficients: Any) -> np.ndarray:
         """The map with the given coefficients, as a dense array.
@@ -210,7 +220,15 @@ class Basis:
         >>> gradients.assemble(np.ones(gradients.size)).shape
         (2, 3, 3)
         """
-        return self.block_map(coefficients).dense()
+        parts, leading = self.parts(coefficients), np.shape(coefficients)[:-1]
+        found = np.zeros((*leading, int(np.prod(self.shape[:-2])), *self.shape[-2:]))
+        for part in parts:
+            blocks = np.einsum("...nab,npoi->...paobi", part.weights, part.tensors)
+            target = found[..., part.out, part.inside]
+            target += blocks.reshape(target.shape)
+        q_out = self.decomposition_out.change_of_basis_numpy
+        q_in = self.decomposition_in.change_of_basis_numpy
+        return (q_out @ found @ q_in.T).reshape(*leading, *self.shape)
 
     def apply(self, coefficients: Any, values: Any) -> np.ndarray:
         """The map with the given coefficients applied to channels, without its dense array.
@@ -222,10 +240,34 @@ class Basis:
         Returns:
             [..., d, ..., dim_out]: for each derivative index what its matrix makes of the values.
         """
-        found, values = self.block_map(coefficients), real_array(values, "values")
+        parts, values = self.parts(coefficients), real_array(values, "values")
         derivatives = np.eye(int(np.prod(self.shape[:-2])))
-        moved = np.stack([found.apply(x, values) for x in derivatives], axis=-2)
+        moved = np.stack([self.contracted(parts, x, values) for x in derivatives], axis=-2)
         return moved.reshape(*values.shape[:-1], *self.shape[:-1])
+
+    def contracted(self, parts, derivatives, values, transposed=False):
+        """The map, contracted with numbers [d * ...] for the derivatives, times channels.
+
+        Args:
+            parts: of the map.
+            derivatives: one number each.
+            values: [..., dim_in]; [..., dim_out] for the transpose.
+            transposed: whether the transpose acts.
+        """
+        to, start = self.decomposition_out, self.decomposition_in
+        if transposed:
+            to, start, parts = start, to, [part.transposed(1.0) for part in parts]
+        values = np.asarray(values) @ start.change_of_basis_numpy
+        result = np.zeros((*values.shape[:-1], to.rep.dim), dtype=values.dtype)
+        for part in parts:
+            tensors = np.einsum("npoi,p->noi", part.tensors, derivatives)
+            copies = values[..., part.inside]
+            copies = copies.reshape(*values.shape[:-1], -1, tensors.shape[-1])
+            weights = part.weights
+            moved = np.einsum("nab,noi,...bi->...ao", weights, tensors, copies, optimize=True)
+            target = result[..., part.out]
+            target += moved.reshape(target.shape)
+        return result @ to.change_of_basis_numpy.T
 
     def dense(self) -> np.ndarray:
         """All basis elements as one float64 array [size, d, ..., dim_out, dim_in].
@@ -279,9 +321,7 @@ class Basis:
             if x:
                 norm = out.norm * inside.norm
                 square = tensor.square * scale_out[row] * scale_in[column] / norm
-                value = field.to_sympy(x) * _cached_sqrt(square)
-                for place in {axes, axes[::-1]}:
-                    entries[(*place, row, column)] = value
+                entries[(*axes, row, column)] = field.to_sympy(x) * _cached_sqrt(square)
         return entries
 
 
@@ -312,48 +352,6 @@ class FactoredBasis(Basis):
     def block_shape(self, block: PairBlock) -> tuple[int, ...]:
         """Shape [s, copies_out, copies_in] of the coefficients of one of the blocks."""
         return (block.count(self.order), block.multiplicity_out, block.multiplicity_in)
-
-
-class PairSolution:
-    """Exact bases of maps between two representations, put together from irreducible pairs.
-
-    Attributes:
-        group: the group.
-        rep_in, rep_out: the representations.
-        decomposition_in, decomposition_out: their irreducible parts.
-        pairs: a ``PairBlock`` for each pair of irreducible parts, output first.
-        bases: a ``FactoredBasis`` for each number of derivatives.
-    """
-
-    orders: tuple[int, ...] = ()  # the numbers of derivatives
-
-    def __init__(self, rep_in: Representation, rep_out: Representation):
-        self.rep_in, self.rep_out, self.group = rep_in, rep_out, rep_in.group
-        self.decomposition_in = rep_in.decompose()
-        self.decomposition_out = rep_out.decompose()
-        self.pairs = pairs(self.decomposition_out, self.decomposition_in)
-        for pair in self.pairs:
-            for order in self.orders:
-                self.group.require_solvable(pair.irrep_out, pair.irrep_in, order)
-        self.bases = [
-            FactoredBasis(order, self.decomposition_out, self.decomposition_in, self.pairs)
-            for order in self.orders
-        ]
-
-    def residual(self) -> sympy.Expr:
-        """By how much the bases miss the equations: exactly 0.
-
-        The sum of the squares of left minus right side, for all generators of the group, all basis
-        tensors of all pairs, and of ``rho E = E sigma`` for all embeddings E of irreducible parts
-        sigma in rho (all in the working bases). A basis element is a product of such an embedding,
-        such a tensor and a transposed embedding, so it fulfils the equations if these do.
-
-        Returns:
-            A sympy number.
-        """
-        return maps_residual(self.pairs, self.orders) + sum(
-            embeddings_residual(x) for x in {self.decomposition_in, self.decomposition_out}
-        )
 
 
 def pairs(decomposition_out: Decomposition, decomposition_in: Decomposition) -> list[PairBlock]:

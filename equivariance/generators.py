@@ -12,10 +12,10 @@ for all g. (The paper's g_il g_ik in the last line is a slip, and it leaves out 
 from functools import cached_property, lru_cache
 
 from equivariance.characters import ORDERS
-from equivariance.factored import PairSolution
 from equivariance.inputs import read_pair
 from equivariance.parameterization import GeneratorParameterization, parameterize
 from equivariance.representations import Representation
+from equivariance.solutions import PairSolution
 
 
 class GeneratorSolution(PairSolution):

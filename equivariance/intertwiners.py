@@ -10,7 +10,6 @@ import numpy as np
 import sympy
 
 from equivariance.exact import flat_entries
-from equivariance.factored import PairSolution
 from equivariance.inputs import read_pair
 from equivariance.parameters import (
     Parameter,
@@ -19,6 +18,7 @@ from equivariance.parameters import (
     exact_combination,
 )
 from equivariance.representations import Representation
+from equivariance.solutions import PairSolution
 
 
 class Intertwiners(PairSolution, Sequence):

@@ -136,11 +136,7 @@ class GeneratorParameterization(Parameterization):
         Returns:
             An object with ``apply(frequency, channels)``, M(i xi) times channels [..., dim_in].
         """
-        arrays = self._read_one(values, "factored")
-        shape = self.solution.bases[1].shape
-        factors = [self.bases["factors"].block_map(x) for x in arrays.pop("factors", [])]
-        plain = [self.bases[name].block_map(x) for name, x in arrays.items()]
-        return FactoredGenerator(plain, factors, shape)
+        return FactoredGenerator(self, self._read_one(values, "factored"))
 
     def keras_source(self, name: str = "EquivariantFlow") -> str:
         """Source code of a Keras layer with this generator, see ``equivariance.keras_source``."""
@@ -223,9 +219,11 @@ class DissipativeGenerators(GeneratorParameterization):
 class FactoredGenerator:
     """A generator as small tensors between irreducible channels."""
 
-    def __init__(self, plain, factors, shape):
-        self._plain, self._factors = plain, [(q, q.transpose()) for q in factors]
-        self._shape = shape  # d, out, in
+    def __init__(self, parameterization, values):
+        bases = parameterization.bases
+        self._factors = [(bases["factors"], x) for x in values.get("factors", [])]
+        self._plain = [(bases[name], x) for name, x in values.items() if name != "factors"]
+        self._shape = parameterization.solution.bases[1].shape  # d, out, in
 
     def apply(self, frequency: Any, channels: Any) -> np.ndarray:
         """M(i xi) times channels.
@@ -250,10 +248,14 @@ class FactoredGenerator:
                 f"channels must have the last axis {self._shape[2]}, found {channels.shape}."
             )
         total = np.zeros((*channels.shape[:-1], self._shape[1]), dtype=complex)
-        for x in self._plain:
-            total += 1j**x.order * x.at(frequency, channels)
-        for q, transpose in self._factors:  # S acts as -1/2 (xi . Q)^T (xi . Q)
-            total -= 0.5 * transpose.at(frequency, q.at(frequency, channels))
+        for basis, x in self._plain:
+            derivatives = (np.ones(1), frequency, np.kron(frequency, frequency))[basis.order]
+            moved = basis.contracted(basis.parts(x), derivatives, channels)
+            total += 1j**basis.order * moved
+        for basis, x in self._factors:  # S acts as -1/2 (xi . Q)^T (xi . Q)
+            parts = basis.parts(x)
+            moved = basis.contracted(parts, frequency, channels)
+            total -= 0.5 * basis.contracted(parts, frequency, moved, transposed=True)
         return total
 
 

@@ -2,15 +2,15 @@
 
 Both kinds of solution commute with the group, ``A X = X B`` for each of its generators: a tensor as
 a map from the input to the derivatives times the output, an embedding of an irreducible part as a
-map to the whole. Derivatives count as all of them here, S_ij and S_ji apart, unlike in the
-operators that the solver inverts.
+map to the whole.
 """
 
+import numpy as np
 import sympy
 
 from equivariance.exact import sparse
 from equivariance.models import Model
-from equivariance.solver import largest_weight, unchanged_weights, without_weights
+from equivariance.solver import largest_weight, space_model, unchanged_weights, without_weights
 from equivariance.tensors import tensors
 
 
@@ -21,17 +21,13 @@ def maps_residual(blocks, orders):
         out, inside = block.irrep_out, block.irrep_in
         group = out.group
         for order in orders:
-            space = [group.defining_model] * order
-            left = Model.of_factors([*space, out.model], out.model, group.field)
+            left = Model.of_product(space_model(group, order), out.model, group.field)
             shape = (group.dim**order * out.dim, inside.dim)
             for tensor in tensors(out, inside, order):
-                entries = {}
-                for (axes, o, i), x in tensor.entries.items():
-                    for place in (axes, axes[::-1]):
-                        row = 0
-                        for axis in place:
-                            row = row * group.dim + axis
-                        entries[row * out.dim + o, i] = x
+                axes = {at: n for n, at in enumerate(np.ndindex(*(group.dim,) * order))}
+                entries = {
+                    (axes[at] * out.dim + o, i): x for (at, o, i), x in tensor.entries.items()
+                }
                 x = sparse(entries, shape, tensor.field)
                 total += _residual(x, left, inside.model, group.field)
     return total

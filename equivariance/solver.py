@@ -1,7 +1,8 @@
 """The linear equations of equivariance, solved exactly for one pair of representations.
 
-A map with derivatives is a tensor X[p, o, i]: p counts the derivative monomials (one, d, or the
-pairs i <= j), o the output and i the input channels. A Lie-algebra generator J gives
+A map with derivatives is a tensor X[p, o, i]: p stands for the derivative indices (none, one, or
+two, in whose order X is symmetric), o for the output and i for the input channels. A Lie-algebra
+generator J gives
 
     (J on p) X + d rho_out(J) X - X d rho_in(J) = 0
 
@@ -15,56 +16,29 @@ rational equations, whatever n.
 import itertools
 from functools import cache
 
-from sympy import QQ
 from sympy.polys.matrices import DomainMatrix
 
 from equivariance.exact import common_nullspace, kron, primitive, sparse, to_rational
-from equivariance.models import Model, Turn
-
-
-def monomials(dim, order):
-    """The derivative monomials of an order as tuples of axes: (), (i,) or (i, j) with i <= j."""
-    return list(itertools.combinations_with_replacement(range(dim), order))
+from equivariance.models import Model
 
 
 @cache
 def space_model(group, order):
-    """How the group's generators act on the coefficients of derivative monomials, a ``Model``.
+    """How the group's generators act on derivative indices, a ``Model``."""
+    model = group.defining_model
+    return Model.of_factors([model] * order, model, group.field)
 
-    The coefficient of second order is the symmetric matrix S: J gives J S + S J^T, h gives
-    h S h^T, in the coordinates S_ij with i <= j.
-    """
-    model, field = group.defining_model, group.field
-    if order == 0:
-        return Model.of_factors((), model, field)
-    if order == 1:
-        return model
-    pairs = monomials(group.dim, 2)
-    at = {pair: n for n, pair in enumerate(pairs)}
 
-    def symmetrised(product):
-        """Restricts an action on S_kl, all k and l, to the coordinates i <= j."""
-        entries: dict = {}
-        for (row, column), x in product.to_dok().items():
-            i, j = divmod(row, group.dim)
-            other = divmod(column, group.dim)
-            if i <= j:
-                place = at[i, j], at[min(other), max(other)]
-                entries[place] = entries.get(place, field.zero) + x
-        return sparse(entries, (len(pairs), len(pairs)), field)
-
-    squared = Model.of_product(model, model, field)
-    places = [i * group.dim + j for i, j in pairs]
-    return Model(
-        tuple(symmetrised(x) for x in squared.lie),
-        tuple(symmetrised(x) for x in squared.discrete),
-        # The squared length of a unit coordinate: S_ij with i < j stands for two entries.
-        tuple(QQ(1 if i == j else 2) for i, j in pairs),
-        tuple(
-            Turn(x.order, symmetrised(x.weights), tuple(x.signs[n] for n in places))
-            for x in squared.turns
-        ),
-    )
+def symmetric_tensors(dim, order, field):
+    """A basis of the tensors [d, ...] that do not depend on the order of their indices, as rows."""
+    places = {at: n for n, at in enumerate(itertools.product(range(dim), repeat=order))}
+    rows = list(itertools.combinations_with_replacement(range(dim), order))
+    entries = {
+        (n, places[at]): field.one
+        for n, axes in enumerate(rows)
+        for at in itertools.permutations(axes)
+    }
+    return sparse(entries, (len(rows), len(places)), field)
 
 
 def unchanged_weights(order, bound, sign):
@@ -105,7 +79,7 @@ def constraints(space, out, inside, field):
     """The operators on the flattened X[p, o, i], one a generator, that must give zero.
 
     Args:
-        space: ``Model`` of the derivative monomials.
+        space: ``Model`` of the derivative indices.
         out: ``Model`` of the output representation.
         inside: ``Model`` of the input representation.
         field: their common field.
@@ -132,19 +106,23 @@ def constraints(space, out, inside, field):
     return found
 
 
-def equivariant_maps(space, out, inside, field):
+def equivariant_maps(group, order, out, inside):
     """Basis of the solutions in the working bases.
 
     Args:
-        space, out, inside, field: as for ``constraints``.
+        group: the group.
+        order: number of derivatives.
+        out: ``Model`` of the output representation.
+        inside: ``Model`` of the input representation.
 
     Returns:
-        Matrix [s, P * out * in], a flattened solution X[p, o, i] a row. Orthogonal as maps between
-        the orthonormal bases (second derivatives counted as the full matrix S), with coprime
-        integers where the solutions are rational.
+        Matrix [s, d * ... * out * in], a flattened solution X[p, o, i] a row. Orthogonal as maps
+        between the orthonormal bases, with coprime integers where the solutions are rational.
     """
-    size = len(space.scale) * len(out.scale) * len(inside.scale)
-    basis = to_rational(common_nullspace(constraints(space, out, inside, field), size, field))
+    field, space = group.field, space_model(group, order)
+    unit = DomainMatrix.eye(len(out.scale) * len(inside.scale), field)
+    symmetric = kron(symmetric_tensors(group.dim, order, field), unit)
+    basis = to_rational(common_nullspace(constraints(space, out, inside, field), symmetric))
     # Squared length, in the orthonormal bases, of the unit tensors of the working bases.
     weights = [p * o / i for p in space.scale for o in out.scale for i in inside.scale]
     return _orthogonalised(basis, weights)

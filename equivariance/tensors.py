@@ -12,7 +12,7 @@ from sympy import QQ
 
 from equivariance.exact import sparse, sqrt, to_numpy
 from equivariance.representations import Representation
-from equivariance.solver import equivariant_maps, monomials, space_model
+from equivariance.solver import equivariant_maps
 
 # Basis arrays with more entries than this are sympy's sparse arrays.
 DENSE_ENTRIES = 4096
@@ -27,14 +27,13 @@ def solve_pair(irrep_out, irrep_in, order):
         order: number of derivatives, 0, 1 or 2.
 
     Returns:
-        Matrix [s, monomials * out * in] in the working bases, see ``equivariance.solver``.
+        Matrix [s, d * ... * out * in] in the working bases, see ``equivariance.solver``.
     """
     group = irrep_out.group
     group.require_solvable(irrep_out, irrep_in, order)
-    space = space_model(group, order)
     if not group.may_couple(irrep_out, irrep_in, order):
-        return sparse({}, (0, len(space.scale) * irrep_out.dim * irrep_in.dim), group.field)
-    return equivariant_maps(space, irrep_out.model, irrep_in.model, group.field)
+        return sparse({}, (0, group.dim**order * irrep_out.dim * irrep_in.dim), group.field)
+    return equivariant_maps(group, order, irrep_out.model, irrep_in.model)
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class BasisTensor:
     """One solution, in the working bases of two irreducible representations.
 
     Attributes:
-        entries: {(axes, out, in): value}, axes ascending.
+        entries: {(axes, out, in): value}, axes being the derivative indices.
         field: of the values.
         square: the square of a last factor, by which the largest entry becomes 1.
         irrep_out, irrep_in: the representations.
@@ -62,9 +61,8 @@ class BasisTensor:
         outer, inner = self.irrep_out.model.scale, self.irrep_in.model.scale
         entries = {}
         for (axes, o, i), x in self.entries.items():
-            value = self.field.to_sympy(x) * sqrt(self.square * outer[o] / inner[i])
-            for place in {axes, axes[::-1]}:
-                entries[(*place, o, i)] = value
+            root = sqrt(self.square * outer[o] / inner[i])
+            entries[(*axes, o, i)] = self.field.to_sympy(x) * root
         dim = self.irrep_out.group.dim
         return sympy_array(entries, (dim,) * self.order + (self.irrep_out.dim, self.irrep_in.dim))
 
@@ -103,7 +101,7 @@ def _scaled(entries, field, irrep_out, irrep_in, order):
 def tensors(irrep_out, irrep_in, order):
     """The rows of ``solve_pair`` with their indices told apart, a tuple of ``BasisTensor``."""
     solutions = solve_pair(irrep_out, irrep_in, order)
-    places = monomials(irrep_out.group.dim, order)
+    places = list(np.ndindex(*(irrep_out.group.dim,) * order))
     entries: list[dict] = [{} for _ in range(solutions.shape[0])]
     for (n, flat), x in solutions.to_dok().items():
         rest, i = divmod(flat, irrep_in.dim)
