@@ -8,7 +8,26 @@ import sympy
 
 from equivariance.exact import to_numpy
 
+EXPRESSION = "made of numbers or sympy expressions"
 MAX_CHANNELS = 2000  # of a representation that is solved, decomposed, checked or written as text
+
+
+def wrong_type(name, expected, found):
+    """The TypeError for an argument that is no such thing."""
+    return TypeError(f"{name} must be {expected}, found {found!r} ({type(found).__name__}).")
+
+
+def require_shape(array, shape, name):
+    """Raises a ValueError if an array has another shape."""
+    if array.shape != shape:
+        raise ValueError(f"{name} must have the shape {shape}, found {array.shape}.")
+
+
+def require_finite(array, name):
+    """Raises a ValueError if an entry of a float array is infinite or NaN."""
+    if not np.isfinite(array).all():
+        at = tuple(np.argwhere(~np.isfinite(array))[0].tolist())
+        raise ValueError(f"{name} is not finite: found {array[at]} at {at}.")
 
 
 def require_channels(dim, name):
@@ -33,7 +52,7 @@ def require_same_group(left, right, verb):
 def natural_number(value, name):
     """The value as an int; an error that names the argument if it is none or negative."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an integer, found {value!r} ({type(value).__name__}).")
+        raise wrong_type(name, "an integer", value)
     if value < 0:
         raise ValueError(f"{name} must not be negative, found {value}.")
     return int(value)
@@ -57,14 +76,14 @@ def tolerance_number(value, name):
 
 def _real(value, name, kind):
     if isinstance(value, bool) or not isinstance(value, Real | sympy.Number):
-        raise TypeError(f"{name} must be {kind}, found {value!r} ({type(value).__name__}).")
+        raise wrong_type(name, kind, value)
     return float(value)
 
 
 def real_number(value, name):
     """The value as a finite real sympy number, exact unless it is a float."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real | sympy.Expr):
-        raise TypeError(f"{name} must be real, found {value!r} ({type(value).__name__}).")
+        raise wrong_type(name, "real", value)
     found = sympy.sympify(value)
     if not found.is_number or found.is_real is not True or not found.is_finite:
         raise ValueError(f"{name} must be a finite real number, found {value!r}.")
@@ -92,11 +111,7 @@ def is_real_entry(x):
 
 
 def real_array(values, name):
-    """A float64 array of real numbers (not always finite).
-
-    Args:
-        values: NumPy or sympy array or matrix, or nested lists.
-        name: of the argument, for errors.
+    """A NumPy or sympy array, or nested lists, as float64 real numbers (not always finite).
 
     Raises:
         TypeError: if an entry is complex, a truth value, text, or has symbols.

@@ -14,13 +14,10 @@ ORDERS = ("zeroth_order", "first_order", "second_order")
 class Character:
     """Character of a group of rotations and reflections.
 
-    Args:
-        average: the group's, a function from ``rotations`` and ``reflections`` to twice the average
-            over the group, an integer.
-        rotations: the trace of the rotation by an angle as a Laurent polynomial in t, a dict from
-            exponents to coefficients.
-        reflections: in the plane, traces of the reflections R(2 pi j / n) F for even and odd j (the
-            same for O(2)); () for a group of rotations.
+    ``rotations`` is the trace of the rotation by an angle as a Laurent polynomial in t, a dict from
+    exponents to coefficients; ``reflections``, in the plane, the traces of the reflections
+    R(2 pi j / n) F for even and odd j, or (). ``average`` makes of both twice the average over the
+    group.
     """
 
     def __init__(self, average, rotations, reflections=()):
@@ -63,13 +60,9 @@ class Character:
 
 
 class FiniteCharacter:
-    """Values of a character on the elements of a finite group.
+    """Values of a character on the elements of a finite group, in a sympy field.
 
-    Args:
-        values: one for each element.
-        inverses: the position of each element's inverse.
-        squares: the position of each element's square.
-        field: the sympy field of the values.
+    ``inverses`` and ``squares`` are the positions of each element's inverse and square.
     """
 
     def __init__(self, values, inverses, squares, field):

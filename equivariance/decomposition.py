@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import sympy
 from sympy import QQ
 from sympy.polys.matrices import DomainMatrix
 
-from equivariance.exact import float_sqrt, kron, primitive, sparse, sqrt, to_rational
+from equivariance.exact import kron, primitive, sparse, sqrt, to_rational
 from equivariance.solver import equivariant_maps
 
 if TYPE_CHECKING:
@@ -95,32 +95,37 @@ class Decomposition:
     @cached_property
     def change_of_basis(self) -> sympy.ImmutableMatrix:
         """Q, an exact orthogonal sympy matrix [dim, dim]; a column an irreducible channel."""
-        entries = {at: field.to_sympy(x) * sqrt(square) for at, x, field, square in self._entries()}
-        return sympy.ImmutableMatrix(sympy.SparseMatrix(self.rep.dim, self.rep.dim, entries))
+        shape = (self.rep.dim, self.rep.dim)
+        return sympy.ImmutableMatrix(sympy.SparseMatrix(*shape, self._entries))
 
     @cached_property
     def change_of_basis_numpy(self) -> np.ndarray:
         """Q in float64 [dim, dim]."""
         found = np.zeros((self.rep.dim, self.rep.dim))
-        for at, x, field, square in self._entries():
-            rational = field == QQ
-            value = int(x.numerator) / int(x.denominator) if rational else float(field.to_sympy(x))
-            found[at] = value * float_sqrt(square)
+        for at, x in self._entries.items():
+            found[at] = _float(x)
         return found
 
+    @cached_property
     def _entries(self):
-        """Q's entries: places, values x and their field, and squares of a factor's."""
-        scale = self.rep.model.scale
+        """Those of Q that are not 0."""
+        scale, found = self.rep.model.scale, {}
         for block in self.blocks:
             inner = block.irrep.model.scale
             for n, copy in enumerate(block.copies):
-                first = block.start + n * block.irrep.dim
+                first, field = block.start + n * block.irrep.dim, copy.embedding.domain
                 for (i, j), x in copy.embedding.to_dok().items():
-                    square = QQ(scale[i]) / (inner[j] * copy.norm)
-                    yield (i, first + j), x, copy.embedding.domain, square
+                    root = sqrt(QQ(scale[i]) / (inner[j] * copy.norm))
+                    found[i, first + j] = field.to_sympy(x) * root
+        return found
 
     def __repr__(self) -> str:
         return f"<{self.rep} = {self.representation}>"
+
+
+@lru_cache(maxsize=4096)
+def _float(number):
+    return float(number)
 
 
 def whole(irrep):
@@ -143,12 +148,7 @@ def copies_in_sum(terms, dim):
 
 
 def copies_in_product(left, right, product):
-    """The copies in a product of representations, by those in the factors.
-
-    Args:
-        left, right: the copies in the factors.
-        product: a function that gives the copies in a product of two irreducible ones.
-    """
+    """The copies in a product, by those in its factors; ``product`` gives those of two parts."""
     found = []
     for a in left:
         for b in right:
@@ -160,18 +160,11 @@ def copies_in_product(left, right, product):
 
 
 def isotypic_copies(rep, candidates):
-    """The copies of the candidate irreducible representations in a representation.
+    """The copies of candidate irreducible representations; all working bases are orthonormal.
 
     They come from the maps that commute with the group. For an irreducible representation of
     complex type (a frequency k >= 1 of rotations) two of these are the same copy: after one is
     taken, what is left is made orthogonal to it.
-
-    Args:
-        rep: a representation whose working basis is orthonormal.
-        candidates: irreducible representations with orthonormal working bases.
-
-    Returns:
-        A tuple of ``Copy``.
     """
     found = []
     for irrep in candidates:

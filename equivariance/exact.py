@@ -51,13 +51,9 @@ def common_nullspace(operators, basis):
     The operators are taken one at a time, the sparsest first, each restricted to what the ones
     before left over: a reflection or a generator of rotations about an axis leaves few vectors.
 
-    Args:
-        operators: matrices [e, size].
-        basis: of the space, a matrix [n, size] over the field of the result.
-
-    Returns:
-        Matrix [s, size], rows in reduced echelon form: rational wherever the space has a rational
-        basis, even if the operators are not.
+    The operators are matrices [e, size], the basis [n, size] and the result [s, size]. Its rows are
+    in reduced echelon form: rational wherever there is a rational basis, even if the operators are
+    not.
 
     Example:
 
@@ -118,14 +114,10 @@ def primitive(matrix):
     return matrix.primitive()[1] if matrix.domain == QQ else matrix
 
 
+@lru_cache(maxsize=4096)
 def sqrt(x):
     """Square root of a positive rational, as a sympy number."""
     return sympy.sqrt(QQ.to_sympy(x))
-
-
-def float_sqrt(x):
-    """Square root of a positive rational, as a float."""
-    return math.sqrt(int(x.numerator) / int(x.denominator))
 
 
 def nonzero_entries(array):
@@ -208,13 +200,7 @@ def is_zero(number):
 
 
 def algebraic_matrices(matrices):
-    """sympy matrices of algebraic numbers over the smallest field found that holds them all.
-
-    Args:
-        matrices: a sequence of explicit sympy matrices.
-
-    Returns:
-        The list of sparse matrices, and their field.
+    """sympy matrices as sparse ones, and the smallest field found that holds all their entries.
 
     Raises:
         ValueError: if an entry is no exact algebraic number.

@@ -8,7 +8,7 @@ with the pair's few basis tensors T_n, p standing for the derivative indices. On
 multiplicities and the Q are stored.
 """
 
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -144,16 +144,7 @@ class Term:
 
 
 class Basis:
-    """Basis of equivariant maps rho_in -> rho_out with a given number of derivatives.
-
-    Coefficients are one vector, term after term.
-
-    Attributes:
-        order: number of derivatives, 0, 1 or 2.
-        decomposition_out, decomposition_in: the two ``Decomposition`` objects.
-        terms: the ``Term`` objects.
-        shape: of a basis array, [d, ..., dim_out, dim_in].
-    """
+    """Basis of equivariant maps made of ``terms``; coefficients are one vector, term after term."""
 
     def __init__(
         self,
@@ -245,14 +236,12 @@ class Basis:
         moved = np.stack([self.contracted(parts, x, values) for x in derivatives], axis=-2)
         return moved.reshape(*values.shape[:-1], *self.shape[:-1])
 
-    def contracted(self, parts, derivatives, values, transposed=False):
-        """The map, contracted with numbers [d * ...] for the derivatives, times channels.
+    def contracted(
+        self, parts: list[Part], derivatives: Any, values: Any, transposed: bool = False
+    ) -> np.ndarray:
+        """The map of the parts, or its transpose, times channels.
 
-        Args:
-            parts: of the map.
-            derivatives: one number each.
-            values: [..., dim_in]; [..., dim_out] for the transpose.
-            transposed: whether the transpose acts.
+        It is contracted with one number for each derivative, [d * ...].
         """
         to, start = self.decomposition_out, self.decomposition_in
         if transposed:
@@ -321,7 +310,7 @@ class Basis:
             if x:
                 norm = out.norm * inside.norm
                 square = tensor.square * scale_out[row] * scale_in[column] / norm
-                entries[(*axes, row, column)] = field.to_sympy(x) * _cached_sqrt(square)
+                entries[(*axes, row, column)] = field.to_sympy(x) * sqrt(square)
         return entries
 
 
@@ -373,8 +362,3 @@ def _by_column(matrix, field):
     for (i, j), x in matrix.to_dok().items():
         found.setdefault(j, []).append((i, field.convert_from(x, matrix.domain)))
     return found
-
-
-@lru_cache(maxsize=4096)
-def _cached_sqrt(square):
-    return sqrt(square)

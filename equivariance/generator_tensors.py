@@ -7,7 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import sympy
 
-from equivariance.arguments import is_real_entry, plain_array, real_array
+from equivariance.arguments import (
+    EXPRESSION,
+    is_real_entry,
+    plain_array,
+    real_array,
+    require_finite,
+    require_shape,
+    wrong_type,
+)
 from equivariance.characters import ORDERS
 from equivariance.exact import object_array
 
@@ -149,12 +157,8 @@ def read_generator(generator, dim, shape):
         raise ValueError("generator is empty: give at least one of C, B and S.")
     for name, x in found.items():
         order = ORDERS.index(name)
-        expected = (dim,) * order + tuple(shape)
-        if x.shape != expected:
-            raise ValueError(
-                f"{name} ({'CBS'[order]}) must have the shape {expected} (derivative indices, out, "
-                f"in), found {x.shape}."
-            )
+        title = f"{name}, {'CBS'[order]}[derivative indices, out, in],"
+        require_shape(x, (dim,) * order + tuple(shape), title)
     if all(x.dtype == object for x in found.values()):
         sympify = np.vectorize(sympy.sympify, otypes=[object])
         return {name: sympify(x) if x.size else x for name, x in found.items()}, True
@@ -172,10 +176,7 @@ def _entries(array, name):
     if found.dtype == object:
         for x in found.flat:
             if not is_real_entry(x):
-                raise TypeError(
-                    f"{name} must hold numbers or sympy expressions, found {x!r} "
-                    f"({type(x).__name__})."
-                )
+                raise wrong_type(name, EXPRESSION, x)
             if isinstance(x, sympy.Expr) and x.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo):
                 raise ValueError(f"{name} must be finite, found the entry {x}.")
             if isinstance(x, sympy.Expr) and x.is_real is False:
@@ -185,9 +186,7 @@ def _entries(array, name):
         if any(isinstance(x, sympy.Expr) and x.free_symbols for x in found.flat):
             raise TypeError(f"{name} mixes floats with symbols: write the floats as exact numbers.")
     found = real_array(found, name)
-    if not np.all(np.isfinite(found)):
-        at = tuple(int(i) for i in np.argwhere(~np.isfinite(found))[0])
-        raise ValueError(f"{name} must be finite, found {found[at]} at {at}.")
+    require_finite(found, name)
     return found
 
 

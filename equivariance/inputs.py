@@ -1,6 +1,6 @@
 """Representations as arguments: read, checked and decomposed."""
 
-from equivariance.arguments import require_channels, require_same_group
+from equivariance.arguments import require_channels, require_same_group, wrong_type
 from equivariance.decomposition import Decomposition
 from equivariance.representations import Representation, decomposition
 
@@ -37,10 +37,7 @@ def decompose(rep: Representation) -> Decomposition:
 def require_representation(rep, name, limited=True):
     """Raises an error that names the argument if it is no representation, or a too large one."""
     if not isinstance(rep, Representation):
-        raise TypeError(
-            f"{name} must be a representation such as SO2.irrep(1), found {rep!r} "
-            f"({type(rep).__name__})."
-        )
+        raise wrong_type(name, "a representation such as SO2.irrep(1)", rep)
     if limited:
         require_channels(rep.dim, name)
 

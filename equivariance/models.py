@@ -35,9 +35,9 @@ class Model(NamedTuple):
     turns: tuple = ()  # one Turn a discrete generator that is a rotation by 2 pi / n
 
     @property
-    def matrices(self):
-        """All matrices, those of the turns' weights among them."""
-        return [*self.lie, *self.discrete, *(x.weights for x in self.turns)]
+    def plain(self):
+        """The matrices of all generators that are no turns."""
+        return [*self.lie, *self.discrete]
 
     @staticmethod
     def of_product(left, right, field):
@@ -84,13 +84,7 @@ class Model(NamedTuple):
 
     @staticmethod
     def of_factors(factors, like, field):
-        """The model of the tensor product of any number of factors; of none, one that is trivial.
-
-        Args:
-            factors: models of the same group.
-            like: one of this group.
-            field: their field.
-        """
+        """The model of a product of any number of factors; ``like`` is one of the same group."""
         zero, one = sparse({}, (1, 1), field), DomainMatrix.eye(1, field)
         found = Model(
             tuple(zero for _ in like.lie),

@@ -49,13 +49,7 @@ def is_vector(rep):
 def operators(irrep_out, irrep_in, order, tensors):
     """A basis of the operators of an order between two irreducible representations.
 
-    Args:
-        irrep_out, irrep_in: the representations.
-        order: number of derivatives, 0, 1 or 2.
-        tensors: the solver's basis, a tuple of exact arrays [d, ..., out, in].
-
-    Returns:
-        A list of ``Operator``, as many as tensors: named ones first.
+    They are as many as the solver's tensors, exact arrays [d, ..., out, in]; named ones come first.
     """
     found: list[Operator] = []
     rows: list = []

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from equivariance.arguments import real_array
+from equivariance.arguments import real_array, require_finite, require_shape, wrong_type
 from equivariance.exact import to_numpy
 from equivariance.groups.elements import MatrixElement
 from equivariance.groups.plane import PlaneGroup
@@ -121,13 +121,10 @@ class DiffusionOrbits(Parameterization):
         for name, shape in {**shapes, "bias": (c_out,)}.items():
             if name not in weights:
                 raise ValueError(f"weights has no {name!r}; it needs {list(shapes)}.")
-            array = arrays[name] = real_array(weights[name], f"weights[{name!r}]")
-            if array.shape != shape:
-                raise ValueError(
-                    f"weights[{name!r}] must have the shape {shape}, found {array.shape}."
-                )
-            if not np.isfinite(array).all():
-                raise ValueError(f"weights[{name!r}] is not finite.")
+            title = f"weights[{name!r}]"
+            arrays[name] = real_array(weights[name], title)
+            require_shape(arrays[name], shape, title)
+            require_finite(arrays[name], title)
         members = list(zip(*(arrays[name] for name in MEMBER), strict=True))
         seeds, start = [], 0
         for stabilizer, cosets in zip(self._stabilizers, self._cosets, strict=True):
@@ -246,10 +243,7 @@ def diffusion_orbits(
                 raise ValueError(f"orbits[{n}] must be one of {list(KINDS)}, found {orbit!r}.")
             orbit = known[orbit]
         if not hasattr(orbit, "__iter__"):
-            raise TypeError(
-                f"orbits[{n}] must be one of {list(KINDS)} or a list of group elements, found "
-                f"{orbit!r}."
-            )
+            raise wrong_type(f"orbits[{n}]", f"one of {list(KINDS)} or group elements", orbit)
         stabilizers.append(list(orbit))
     return DiffusionOrbits(rep_in, rep_out, stabilizers)
 

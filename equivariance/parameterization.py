@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from equivariance.arguments import natural_number, real_array, require_same_group
+from equivariance.arguments import natural_number, real_array, require_same_group, require_shape
 from equivariance.characters import ORDERS
 from equivariance.factored import Basis, FactoredBasis, pairs
 from equivariance.generator_tensors import Generator
@@ -236,10 +236,7 @@ class FactoredGenerator:
             Complex array [..., dim_out].
         """
         frequency = real_array(frequency, "frequency")
-        if frequency.shape != (self._shape[0],):
-            raise ValueError(
-                f"frequency must have the shape {self._shape[:1]}, found {frequency.shape}."
-            )
+        require_shape(frequency, self._shape[:1], "frequency")
         channels = np.asarray(channels)
         if channels.dtype.kind not in "fiuc":
             raise TypeError(f"channels must be numbers, found {channels.dtype} entries.")

@@ -6,7 +6,16 @@ from typing import Any
 import numpy as np
 import sympy
 
-from equivariance.arguments import is_real_entry, positive_number, real_array, require_keys
+from equivariance.arguments import (
+    EXPRESSION,
+    is_real_entry,
+    positive_number,
+    real_array,
+    require_finite,
+    require_keys,
+    require_shape,
+    wrong_type,
+)
 from equivariance.exact import object_array
 
 
@@ -97,8 +106,7 @@ class Parameterization:
                     f"The parameter {p.name} must have the shape {p.shape}, or leading axes before "
                     f"it that are the same for all parameters; found {array.shape}."
                 )
-            if not np.all(np.isfinite(array)):
-                raise ValueError(f"The parameter {p.name} is not finite.")
+            require_finite(array, f"The parameter {p.name}")
             leading = array.shape[:end]
             arrays[p.name] = array
         return arrays, leading or ()
@@ -119,16 +127,10 @@ class Parameterization:
         for p in self.parameters:
             array = values[p.name]
             array = np.array(array.tolist() if hasattr(array, "tolist") else array, dtype=object)
-            if array.shape != p.shape:
-                raise ValueError(
-                    f"The parameter {p.name} must have the shape {p.shape}, found {array.shape}."
-                )
+            require_shape(array, p.shape, f"The parameter {p.name}")
             for at, x in np.ndenumerate(array):
                 if not is_real_entry(x):
-                    raise TypeError(
-                        f"The parameter {p.name} must hold numbers or sympy expressions, found "
-                        f"{x!r} ({type(x).__name__})."
-                    )
+                    raise wrong_type(f"The parameter {p.name}", EXPRESSION, x)
                 array[at] = sympy.sympify(x)
             found[p.name] = array
         return found

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy
 
-from equivariance.arguments import require_channels, require_same_group
+from equivariance.arguments import require_channels, require_same_group, wrong_type
 from equivariance.decomposition import Decomposition, copies_in_product, copies_in_sum, whole
 from equivariance.exact import sqrt
 from equivariance.models import Model
@@ -147,10 +147,7 @@ class Representation:
         if isinstance(multiplicity, Representation):
             raise TypeError("Representations are multiplied with @; * takes an integer.")
         if isinstance(multiplicity, bool) or not isinstance(multiplicity, Integral):
-            raise TypeError(
-                f"A representation is repeated an integer number of times, found {multiplicity!r} "
-                f"({type(multiplicity).__name__})."
-            )
+            raise wrong_type("A multiplicity", "an integer number of times", multiplicity)
         if multiplicity < 1:
             raise ValueError(f"The multiplicity must be at least 1, found {multiplicity}.")
         return direct_sum([(term, int(multiplicity) * n) for term, n in self._repeated()])

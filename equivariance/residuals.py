@@ -50,8 +50,7 @@ def _residual(x, left, right, field):
     representation, have one sign.
     """
     x = x.convert_to(field)
-    pairs = zip([*left.lie, *left.discrete], [*right.lie, *right.discrete], strict=True)
-    found = [a * x - x * b for a, b in pairs]
+    found = [a * x - x * b for a, b in zip(left.plain, right.plain, strict=True)]
     for a, b in zip(left.turns, right.turns, strict=True):
         bound = largest_weight(a.weights) + largest_weight(b.weights)
         for sign in (1, -1):

@@ -44,10 +44,7 @@ def symmetric_tensors(dim, order, field):
 def unchanged_weights(order, bound, sign):
     """The weights w >= 0 of what a rotation by 2 pi / n, times the sign, leaves unchanged.
 
-    Args:
-        order: n.
-        bound: the largest weight that can occur.
-        sign: 1 or -1.
+    The bound is the largest weight that can occur.
 
     Example:
 
@@ -75,33 +72,23 @@ def largest_weight(matrix):
     return max(sums)
 
 
-def constraints(space, out, inside, field):
-    """The operators on the flattened X[p, o, i], one a generator, that must give zero.
+def constraints(left, right, field):
+    """The operators on a flattened X, square matrices, that must give 0 if X commutes: A X = X B.
 
-    Args:
-        space: ``Model`` of the derivative indices.
-        out: ``Model`` of the output representation.
-        inside: ``Model`` of the input representation.
-        field: their common field.
-
-    Returns:
-        A list of square sparse matrices.
+    X maps from the ``Model`` right to the ``Model`` left, both over the field.
     """
-    on_p, on_o, on_i = (DomainMatrix.eye(len(x.scale), field) for x in (space, out, inside))
+    on_left, on_right = (DomainMatrix.eye(len(x.scale), field) for x in (left, right))
 
-    def derivation(p, o, i):
-        found = kron(kron(p, on_o), on_i) + kron(kron(on_p, o), on_i)
-        return found - kron(kron(on_p, on_o), i.transpose())
+    def commutator(a, b):
+        return kron(a, on_right) - kron(on_left, b.transpose())
 
-    found = [derivation(*x) for x in zip(space.lie, out.lie, inside.lie, strict=True)]
-    for p, o, i in zip(space.discrete, out.discrete, inside.discrete, strict=True):
-        found.append(kron(kron(p, o), on_i) - kron(kron(on_p, on_o), i.transpose()))
-    for p, o, i in zip(space.turns, out.turns, inside.turns, strict=True):
-        operator = derivation(p.weights, o.weights, i.weights)
-        signs = [x * y * z for x in p.signs for y in o.signs for z in i.signs]
+    found = [commutator(a, b) for a, b in zip(left.plain, right.plain, strict=True)]
+    for a, b in zip(left.turns, right.turns, strict=True):
+        operator = commutator(a.weights, b.weights)
+        signs = [x * y for x in a.signs for y in b.signs]
         for sign in set(signs):
             rows = DomainMatrix.diag([field.convert(int(x == sign)) for x in signs], field)
-            weights = unchanged_weights(p.order, largest_weight(operator), sign)
+            weights = unchanged_weights(a.order, largest_weight(operator), sign)
             found.append(without_weights(lambda x, by=operator: by * x, rows, weights))
     return found
 
@@ -109,22 +96,17 @@ def constraints(space, out, inside, field):
 def equivariant_maps(group, order, out, inside):
     """Basis of the solutions in the working bases.
 
-    Args:
-        group: the group.
-        order: number of derivatives.
-        out: ``Model`` of the output representation.
-        inside: ``Model`` of the input representation.
-
-    Returns:
-        Matrix [s, d * ... * out * in], a flattened solution X[p, o, i] a row. Orthogonal as maps
-        between the orthonormal bases, with coprime integers where the solutions are rational.
+    They map from the ``Model`` inside to the ``Model`` out, with ``order`` derivatives. The result
+    is a matrix [s, d * ... * out * in], a flattened solution X[p, o, i] a row: orthogonal as maps
+    between the orthonormal bases, with coprime integers where the solutions are rational.
     """
-    field, space = group.field, space_model(group, order)
+    field = group.field
+    left = Model.of_product(space_model(group, order), out, field)
     unit = DomainMatrix.eye(len(out.scale) * len(inside.scale), field)
     symmetric = kron(symmetric_tensors(group.dim, order, field), unit)
-    basis = to_rational(common_nullspace(constraints(space, out, inside, field), symmetric))
+    basis = to_rational(common_nullspace(constraints(left, inside, field), symmetric))
     # Squared length, in the orthonormal bases, of the unit tensors of the working bases.
-    weights = [p * o / i for p in space.scale for o in out.scale for i in inside.scale]
+    weights = [x / i for x in left.scale for i in inside.scale]
     return _orthogonalised(basis, weights)
 
 

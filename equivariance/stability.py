@@ -248,7 +248,7 @@ def _rate(c, b, s, xi):
 
 def _searched(c, b, s, directions):
     """The largest rate on a grid of frequencies, and from its best points upwards."""
-    coarser = max(1, len(c) // 24)
+    coarser = -(-len(c) // 24)  # for many channels
     lengths, directions = np.logspace(-4, 4, RADII)[::coarser], directions[::coarser]
     grid = lengths[:, None, None] * directions
     tops = np.array([np.linalg.eigvalsh(_hermitian(c, b, s, x))[:, -1] for x in grid])

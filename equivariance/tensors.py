@@ -20,15 +20,7 @@ DENSE_ENTRIES = 4096
 
 @cache
 def solve_pair(irrep_out, irrep_in, order):
-    """The equivariant maps between two irreducible representations.
-
-    Args:
-        irrep_out, irrep_in: the representations (tensor ones for a user-defined group).
-        order: number of derivatives, 0, 1 or 2.
-
-    Returns:
-        Matrix [s, d * ... * out * in] in the working bases, see ``equivariance.solver``.
-    """
+    """The equivariant maps between two irreducible representations, see ``equivariance.solver``."""
     group = irrep_out.group
     group.require_solvable(irrep_out, irrep_in, order)
     if not group.may_couple(irrep_out, irrep_in, order):

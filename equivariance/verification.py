@@ -212,7 +212,8 @@ def _block_sizes(x, rep_in, rep_out):
 @lru_cache(maxsize=256)
 def _mixed_channels(rep):
     """The number of each channel's block; no generator mixes channels of different blocks."""
-    pairs = [at for x in rep.model.matrices for at in x.to_dok()]
+    matrices = [*rep.model.plain, *(x.weights for x in rep.model.turns)]
+    pairs = [at for x in matrices for at in x.to_dok()]
     blocks = connected_components((range(rep.dim), pairs))
     numbers = {channel: n for n, block in enumerate(blocks) for channel in block}
     return [numbers[channel] for channel in range(rep.dim)]
@@ -241,11 +242,8 @@ def _residuals(parts, scales, rep_in, rep_out, exact):
     group = rep_in.group
     parts = {name: _by_derivative(x, exact) for name, x in parts.items()}
     for n, j in enumerate(group.lie_generators):
-        element, matrices = (
-            f"lie_generators[{n}]",
-            (j, rep_out.lie_algebra[n], rep_in.lie_algebra[n]),
-        )
-        j, a, b = matrices if exact else _floats(matrices, element, group)
+        element = f"lie_generators[{n}]"
+        j, a, b = _read(element, group, exact, j, rep_out.lie_algebra[n], rep_in.lie_algebra[n])
         size = 1.0 if exact else max(np.abs(m).max(initial=0.0) for m in (j, a, b)) or 1.0
         for order, x in parts.items():
             left = {at: a @ y - y @ b for at, y in x.items()}
@@ -255,11 +253,8 @@ def _residuals(parts, scales, rep_in, rep_out, exact):
                         left[at] = left[at] + j[at[slot], k] * x[(*at[:slot], k, *at[slot + 1 :])]
             yield element, order, _stacked(left, exact), None if exact else size * scales[order]
     for n, h in enumerate(group.discrete_generators):
-        element, matrices = (
-            f"discrete_generators[{n}]",
-            (h.matrix, rep_out.matrix(h), rep_in.matrix(h)),
-        )
-        g, a, b = matrices if exact else _floats(matrices, element, group)
+        element = f"discrete_generators[{n}]"
+        g, a, b = _read(element, group, exact, h.matrix, rep_out.matrix(h), rep_in.matrix(h))
         for order, x in parts.items():
             moved = _moved(g, x)
             if exact:
@@ -275,19 +270,17 @@ def _residuals(parts, scales, rep_in, rep_out, exact):
 
 def _moved(g, x):
     """The derivative indices of x moved by the matrix g."""
-    found = {}
-    for at in x:
-        factors = {
-            source: math.prod(map(g.__getitem__, zip(at, source, strict=True))) for source in x
-        }
-        found[at] = sum(
-            (factor * x[source] for source, factor in factors.items() if factor), 0 * x[at]
-        )
+    found = {at: 0 * y for at, y in x.items()}
+    for at, source in itertools.product(x, repeat=2):
+        if factor := math.prod(g[place] for place in zip(at, source, strict=True)):
+            found[at] = found[at] + factor * x[source]
     return found
 
 
-def _floats(matrices, element, group):
-    """The matrices in float64; an error if double precision cannot hold them."""
+def _read(element, group, exact, *matrices):
+    """The matrices, in float64 unless exact; an error if double precision cannot hold them."""
+    if exact:
+        return matrices
     found = [to_numpy(x) for x in matrices]
     size = max(float(np.abs(x).max(initial=0.0)) for x in found)
     if not size < 1e100:  # so that products of three stay finite; NaN fails this as well

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from equivariance.arguments import real_array
+from equivariance.arguments import real_array, wrong_type
 from equivariance.groups.base import Group
 
 
@@ -50,7 +50,7 @@ def square_matrix(g, dim):
             matrix = as_floats(matrix)
     else:
         if isinstance(g, str) or not hasattr(g, "__len__"):
-            raise TypeError(f"g must be a {dim} x {dim} matrix, found {g!r} ({type(g).__name__}).")
+            raise wrong_type("g", f"a {dim} x {dim} matrix", g)
         matrix = real_array(g, "g")
         if not np.all(np.isfinite(matrix)):
             raise ValueError(f"g must be finite, found {matrix.tolist()}.")

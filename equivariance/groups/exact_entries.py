@@ -5,6 +5,7 @@ from numbers import Complex
 import numpy as np
 import sympy
 
+from equivariance.arguments import wrong_type
 from equivariance.exact import algebraic_matrices
 
 HINT = (
@@ -14,18 +15,10 @@ HINT = (
 
 
 def exact_matrices(matrices, dim, name):
-    """A sequence of square matrices as exact sympy matrices, checked.
-
-    Args:
-        matrices: a sequence of matrices [dim, dim]: nested lists, sympy or NumPy integer arrays.
-        dim: their size.
-        name: of the argument, for errors.
-
-    Returns:
-        A tuple of sympy matrices.
+    """Nested lists, sympy or NumPy integer arrays [dim, dim] as exact sympy matrices, checked.
 
     Raises:
-        TypeError, ValueError: if it is none, or an entry is no exact real algebraic number.
+        TypeError, ValueError: if one is no matrix, or an entry is no exact real algebraic number.
 
     Example:
 
@@ -40,10 +33,7 @@ def exact_matrices(matrices, dim, name):
             "a list, as [matrix]."
         )
     if isinstance(matrices, str) or not hasattr(matrices, "__iter__"):
-        raise TypeError(
-            f"{name} must be a list of {dim} x {dim} matrices, found {matrices!r} "
-            f"({type(matrices).__name__})."
-        )
+        raise wrong_type(name, f"a list of {dim} x {dim} matrices", matrices)
     return tuple(_exact_matrix(x, dim, f"{name}[{n}]") for n, x in enumerate(matrices))
 
 
@@ -67,9 +57,7 @@ def _exact_matrix(matrix, dim, name):
             raise ValueError(f"{name} must be a {dim} x {dim} matrix, found rows of {widths}.")
         shape = (len(rows), *widths)
     else:
-        raise TypeError(
-            f"{name} must be a {dim} x {dim} matrix, found {matrix!r} ({type(matrix).__name__})."
-        )
+        raise wrong_type(name, f"a {dim} x {dim} matrix", matrix)
     if shape != (dim, dim):
         raise ValueError(f"{name} must be a {dim} x {dim} matrix, found shape {shape}.")
     places = np.ndindex(dim, dim)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import sympy
 
+from equivariance.arguments import wrong_type
 from equivariance.groups.plane import PlaneGroup
 from equivariance.groups.plane_elements import TOLERANCE, PlaneElement
 
@@ -18,14 +19,13 @@ class FinitePlaneGroup(PlaneGroup):
 
     def __init__(self, n: int):
         if isinstance(n, bool) or not isinstance(n, Integral):
-            raise TypeError(f"n must be an integer, found {n!r} ({type(n).__name__}).")
+            raise wrong_type("n", "an integer", n)
         if n < 1:
             raise ValueError(
                 f"n must be at least 1, found {n}: the rotations are by multiples of 2 pi / n."
             )
+        super().__init__(f"{self.letter}{n}", self.letter == "D")
         self.order = int(n)
-        self.name = f"{self.letter}{n}"
-        self.key = (self.letter, self.order)
 
     def power(self, j: int) -> PlaneElement:
         """The exact rotation by 2 pi j / n."""
@@ -100,4 +100,3 @@ class Dihedral(FinitePlaneGroup):
     """
 
     letter = "D"
-    reflections = True

@@ -9,7 +9,7 @@ import numpy as np
 import sympy
 from sympy.polys.matrices import DomainMatrix
 
-from equivariance.arguments import natural_number
+from equivariance.arguments import natural_number, wrong_type
 from equivariance.characters import FiniteCharacter
 from equivariance.decomposition import whole
 from equivariance.exact import algebraic_matrices
@@ -61,10 +61,7 @@ class MatrixGroup(GroupOfMatrices):
         discrete_generators: Sequence = (),
     ):
         if not isinstance(name, str) or not name.strip():
-            raise TypeError(
-                f"name must be text, how messages call the group, found {name!r} "
-                f"({type(name).__name__})."
-            )
+            raise wrong_type("name", "text, how messages call the group", name)
         self.name = name
         self.dim = natural_number(dim, "dim")
         if not 1 <= self.dim <= MAX_DIM:

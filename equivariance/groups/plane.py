@@ -28,16 +28,29 @@ from equivariance.representations import Irrep, Product, Representation
 
 
 class PlaneGroup(Group):
-    """A group of rotations, and of reflections if ``reflections``.
+    """SO(2), the rotations of the plane, O(2), the rotations and reflections, or a subgroup.
+
+    ``equivariance.SO2`` and ``equivariance.O2`` are of this class.
 
     Elements are given as an angle in radians (a rotation), by ``rotation`` and ``reflection``, or
     as an orthogonal 2 x 2 matrix. Angles that are int, Fraction or sympy numbers and sympy matrices
     are exact; floats and NumPy arrays are numeric.
+
+    Example:
+
+    >>> import equivariance
+    >>> equivariance.SO2.irrep(1) + equivariance.SO2.tensor(1, 1)
+    <SO2 representation 1 + T(1,1), 6 channels>
     """
 
     dim = 2
-    order: Any = None  # n of C_n and D_n; None for all rotations
     field = QQ
+    order: Any = None  # n of C_n and D_n; None for all rotations
+
+    def __init__(self, name: str, reflections: bool):
+        self.name = name
+        self.reflections = reflections
+        self.key = (name,)
 
     @property
     def trivial(self) -> Representation:
@@ -256,23 +269,5 @@ def _diagonal(*values):
     return DomainMatrix.diag([QQ(x) for x in values], QQ)
 
 
-class AllRotations(PlaneGroup):
-    """SO(2), the rotations of the plane, or O(2), the rotations and reflections.
-
-    ``equivariance.SO2`` and ``equivariance.O2`` are the two groups of this class.
-
-    Example:
-
-    >>> import equivariance
-    >>> equivariance.SO2.irrep(1) + equivariance.SO2.tensor(1, 1)
-    <SO2 representation 1 + T(1,1), 6 channels>
-    """
-
-    def __init__(self, name: str, reflections: bool):
-        self.name = name
-        self.reflections = reflections
-        self.key = (name,)
-
-
-SO2 = AllRotations("SO2", reflections=False)
-O2 = AllRotations("O2", reflections=True)
+SO2 = PlaneGroup("SO2", reflections=False)
+O2 = PlaneGroup("O2", reflections=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import sympy
 
+from equivariance.arguments import wrong_type
 from equivariance.groups.elements import square_matrix
 
 # How far a numeric matrix may be from orthogonal, or an angle from a multiple of 2 pi / n.
@@ -40,7 +41,7 @@ class PlaneElement:
         elif isinstance(angle, Real) and not isinstance(angle, bool):
             exact = False
         else:
-            raise TypeError(f"An angle must be a number, found {angle!r} ({type(angle).__name__}).")
+            raise wrong_type("An angle", "a number", angle)
         if exact:
             angle = sympy.sympify(angle)
             return cls(sympy.cos(angle), sympy.sin(angle), angle, reflected)

@@ -17,7 +17,7 @@ import numpy as np
 import sympy
 from sympy import QQ, QQ_I
 
-from equivariance.arguments import natural_number, real_number
+from equivariance.arguments import natural_number, real_number, wrong_type
 from equivariance.characters import Character
 from equivariance.decomposition import Copy, whole
 from equivariance.exact import kron, primitive, sparse, sqrt, to_numpy
@@ -95,7 +95,7 @@ class SpaceRotations(GroupOfMatrices):
         [0,  0, 1]])
         """
         if isinstance(axis, str) or not hasattr(axis, "__len__"):
-            raise TypeError(f"axis must be three numbers, found {axis!r} ({type(axis).__name__}).")
+            raise wrong_type("axis", "three numbers", axis)
         if len(axis) != 3:
             raise ValueError(f"axis must be three numbers, found {axis!r}.")
         x, y, z = (real_number(v, "axis") for v in axis)
@@ -225,35 +225,29 @@ def _real_basis(spin):
 
     cos: (-1)^m u_m + u_-m; sin: ((-1)^m u_m - u_-m) / i; for m = 0: 2 u_0.
     """
-    i, half = QQ_I(0, 1), QQ_I(QQ(1, 2), 0)
     forward, backward = {}, {}
     for column, (m, sine) in enumerate(_orders(spin)):
-        if m == 0:
-            forward[spin, column], backward[column, spin] = QQ_I(2), half
-            continue
-        sign = QQ_I((-1) ** m)
-        forward[spin + m, column] = -i * sign if sine else sign
-        forward[spin - m, column] = i if sine else QQ_I(1)
-        backward[column, spin + m] = half * sign * (i if sine else QQ_I(1))
-        backward[column, spin - m] = half * (-i if sine else QQ_I(1))
+        unit = QQ_I(0, 1) if sine else QQ_I(1)
+        entries = {spin + m: (-1) ** m * (-unit if sine else unit), spin - m: unit}
+        for row, x in entries.items() if m else [(spin, QQ_I(2))]:
+            forward[row, column] = x
+            backward[column, row] = QQ_I(x.x, -x.y) / (2 if m else 4)
     shape = (2 * spin + 1, 2 * spin + 1)
     return sparse(forward, shape, QQ_I), sparse(backward, shape, QQ_I)
 
 
 @cache
 def _spin_model(spin):
-    size = 2 * spin + 1
-    raising = {(spin + m + 1, spin + m): QQ_I(_raised(spin, m)) for m in range(-spin, spin)}
-    lowering = {
-        (spin + m - 1, spin + m): QQ_I(_lowered(spin, m)) for m in range(-spin + 1, spin + 1)
-    }
-    raising, lowering = (sparse(x, (size, size), QQ_I) for x in (raising, lowering))
-    third = sparse(
-        {(spin + m, spin + m): QQ_I(m) for m in range(-spin, spin + 1)}, (size, size), QQ_I
-    )
+    orders, shape = range(-spin, spin + 1), (2 * spin + 1, 2 * spin + 1)
+
+    def ladder(step, factor):
+        entries = {(spin + m + step, spin + m): QQ_I(factor(spin, m)) for m in orders}
+        return sparse({at: x for at, x in entries.items() if 0 <= at[0] < shape[0]}, shape, QQ_I)
+
+    raising, lowering = ladder(1, _raised), ladder(-1, _lowered)
+    third = ladder(0, lambda _, m: m)
+    i, half = QQ_I(0, 1), QQ_I(QQ(1, 2), 0)
     # -i L for the axes 3, 1, 2.
-    half = QQ_I(QQ(1, 2), 0)
-    i = QQ_I(0, 1)
     generators = (
         third.scalarmul(-i),
         (raising + lowering).scalarmul(-i * half),
