@@ -1,6 +1,6 @@
 # make train: set up a virtual environment and train the reference model on the digits.
-# make test:  set up the same environment for development, check the style, build the documentation,
-#             run the tests.
+# make test:  set up the same environment for development, check the style and the types, build the
+#             documentation, run the tests.
 # make docs:  set up the same environment, build the documentation as a site in build/site.
 
 PYTHON ?= python3
@@ -18,6 +18,7 @@ train: $(VENV)/.installed-run
 test: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 	$(MKDOCS)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 

@@ -19,11 +19,11 @@ already are not computed again), and the Q-Q figure `NAME.png`, into the output 
 import argparse
 import dataclasses
 import pathlib
-import textwrap
 import time
 
 import numpy as np
 from calibration_priors import Prior, fit_prior, later_convolution
+from calibration_report import LEVELS, draw, table
 from calibration_truth import (
     Block,
     exact_features,
@@ -32,13 +32,9 @@ from calibration_truth import (
     sample_functions,
     values_at,
 )
+from calibration_variants import MODES, VARIANTS, Variant
 from tables import append_rows, read_rows
 
-LEVELS = (
-    *(0.001, 0.005, 0.01),
-    *np.round(np.arange(0.025, 0.976, 0.025), 3),
-    *(0.99, 0.995, 0.999),
-)
 FIELDS = (
     *("dtype", "dim", "points", "variant", "layer", "networks", "functions", "spread"),
     *("standard_error", "residual_mean", "coverage", "rms_error", "predicted_std", "seconds"),
@@ -46,71 +42,6 @@ FIELDS = (
 )
 # In the covariance of joint mode, entries computed at a time.
 _ENTRIES = 2**21
-
-
-@dataclasses.dataclass(frozen=True)
-class Variant:
-    """How the uncertainty is carried, and what is changed in the later layers.
-
-    Attributes:
-        mode: "none", "diagonal", "low_rank", "joint" or "sampled", the mean and variance of the
-            exact features of functions sampled from the first layer's posterior.
-        rank: factors of "low_rank" that the first layer finds.
-        drawn: factors that each later layer finds in its own posterior covariance and adds.
-        length: factor of the later layers' length scale, or "fit" for the length scale and signal
-            standard deviation of largest marginal likelihood, with the variances as the values'
-            noise, or "fit to means" for those of the means, as if they were exact.
-        nugget: variance of independent errors that the later layers' priors have besides, in units
-            of the mean square of their input; with "fit" it is fitted too.
-        centred: subtracts each channel's mean from the later layers' input, and adds its flow.
-    """
-
-    mode: str
-    rank: int = 8
-    drawn: int = 0
-    length: float | str = 1.0
-    nugget: float | str = 0.0
-    centred: bool = False
-
-    @property
-    def name(self):
-        name = f"{self.mode} {self.rank}" if self.mode == "low_rank" else self.mode
-        name += f" +{self.drawn} drawn" if self.drawn else ""
-        name += f", length {self.length}" if self.length != 1.0 else ""
-        name += f", nugget {self.nugget}" if self.nugget else ""
-        return name + (", centred" if self.centred else "")
-
-
-MODES = (
-    Variant("none"),
-    Variant("diagonal"),
-    *(Variant("low_rank", rank) for rank in (4, 8, 16)),
-    Variant("joint"),
-    Variant("sampled"),
-)
-NUGGETS = (1e-3, 1e-2, 1e-1)
-FITTED = {"length": "fit", "nugget": "fit", "centred": True}
-TO_MEANS = {**FITTED, "length": "fit to means"}
-VARIANTS = (
-    Variant("diagonal"),
-    Variant("low_rank", 16),
-    *(Variant("low_rank", 16, drawn=drawn) for drawn in (16, 48)),
-    *(Variant("low_rank", 16, length=length) for length in (0.7, 1.4, "fit")),
-    *(Variant(mode, 16, nugget=nugget) for mode in ("diagonal", "low_rank") for nugget in NUGGETS),
-    *(Variant("low_rank", 16, drawn=48, nugget=nugget) for nugget in NUGGETS[:2]),
-    Variant("low_rank", 16, centred=True),
-    *(Variant(mode, 16, **FITTED) for mode in ("diagonal", "low_rank")),
-    Variant("low_rank", 16, drawn=48, **FITTED),
-    *(Variant(mode, 16, **TO_MEANS) for mode in ("diagonal", "low_rank")),
-    Variant("low_rank", 16, drawn=48, **TO_MEANS),
-    Variant("low_rank", 16, length=0.7, nugget=1e-3),
-    Variant("joint"),
-    *(Variant("joint", length=length) for length in (0.7, 1.4, "fit")),
-    *(Variant("joint", nugget=nugget) for nugget in NUGGETS),
-    Variant("joint", centred=True),
-    Variant("joint", **FITTED),
-    Variant("joint", **TO_MEANS),
-)
 
 
 class Network:
@@ -331,29 +262,6 @@ def measure(options, variant, points, samples):
         }
 
 
-def table(rows):
-    """Markdown: a line for each variant and number of points; residual std and coverage."""
-    layers = sorted({row["layer"] for row in rows})
-    heads = ["points", "", *(f"layer {layer}" for layer in layers)]
-    heads += [f"rms error {layer}" for layer in layers]
-    lines = [heads, ["---"] * len(heads)]
-    groups = {}
-    for row in rows:
-        groups.setdefault((row["points"], row["variant"]), {})[row["layer"]] = row
-    for (points, variant), by_layer in groups.items():
-        cells = [_cell(by_layer[layer]) for layer in layers]
-        errors = [f"{float(by_layer[layer]['rms_error']):.3f}" for layer in layers]
-        lines.append([points, variant, *cells, *errors])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _cell(row):
-    if not row["spread"]:
-        return ""
-    std, error, coverage = (float(row[key]) for key in ("spread", "standard_error", "coverage"))
-    return f"{std:.2f} ± {error:.2f}, {100 * coverage:.0f} %"
-
-
 def print_priors(options):
     """Writes `priors-1d.csv` or `priors-2d.csv` and prints the networks' geometric means."""
     path = options.output / f"priors-{options.dim}d.csv"
@@ -367,42 +275,6 @@ def print_priors(options):
             np.exp(np.mean(np.log([r[k] + 1e-12 for r in group]))) for k in ("length", "nugget")
         ]
         print(*key, "length {:.2f} nugget {:.1e}".format(*means))
-
-
-def draw(rows, path, limit=7):
-    """Q-Q figure: quantiles of the residuals over the normal's, a panel for each variant.
-
-    Args:
-        rows: of the CSV, one a layer.
-        path: of the PNG.
-        limit: largest quantile of the residuals that is shown.
-    """
-    import scipy.stats
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    rows = [row for row in rows if row["spread"]]
-    variants = list(dict.fromkeys(row["variant"] for row in rows))
-    across = min(len(variants), 6)
-    down = -(-len(variants) // across)
-    figure = Figure(figsize=(2.4 * across, 2.6 * down), layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
-    normal = scipy.stats.norm.ppf(LEVELS)
-    for axis, variant in zip(panels, variants, strict=False):
-        for row in (row for row in rows if row["variant"] == variant):
-            quantiles = [float(row[f"q{level:g}"]) for level in LEVELS]
-            axis.plot(normal, quantiles, ".-", markersize=3, label=f"layer {row['layer']}")
-        axis.plot([-3.5, 3.5], [-3.5, 3.5], "k", linewidth=0.8)
-        title = textwrap.fill(variant, 28, break_on_hyphens=False)
-        axis.set(title=title, xlim=(-3.5, 3.5), ylim=(-limit, limit), xlabel="normal quantile")
-        axis.title.set_fontsize("small")
-        axis.grid(alpha=0.3)
-    for axis in panels[len(variants) :]:
-        axis.set_axis_off()
-    panels[0].set_ylabel("quantile of residual / predicted std")
-    panels[0].legend(fontsize="small")
-    figure.savefig(path, dpi=120)
 
 
 def parse(arguments):

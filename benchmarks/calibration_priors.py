@@ -87,36 +87,33 @@ def _drawn(convolution, x, count):
     """Leading factors of the layer's own posterior covariance, part of the remainder so far."""
     import tensorflow as tf
 
-    from tfpn.math.low_rank import (
-        convolve_low_rank,
-        factors_first,
-        factors_last,
-        remainder_variance,
-    )
+    from tfpn.math.uncertainty import LowRank
+    from tfpn.math.uncertainty.low_rank import remainder_variance
 
+    way = LowRank(count)
+    remainder = remainder_variance(x["variance"], way.read(x["factors"]))
+    observed = convolution._observed(x["points"], x["values"], remainder)
+    floor = FLOORS[convolution.algebra_dtype] * observed.kernel.variance
     # In float64, as rounding in float32 may exceed this covariance's small eigenvalues.
-    parameters = {
-        key: value if isinstance(value, str) or value is None else tf.cast(value, tf.float64)
-        for key, value in convolution._parameters().items()
-        if key != "noise"
-    }
-    remainder = remainder_variance(x["variance"], factors_first(x["factors"]))
-    floor = FLOORS[convolution.algebra_dtype] * tf.square(parameters["signal_std"])
-    remainder = tf.maximum(tf.cast(remainder, tf.float64), floor)
-    points, values = (tf.cast(x[key], tf.float64) for key in ("points", "values"))
-    factors = convolve_low_rank(points, values, remainder, None, points, rank=count, **parameters)[
-        2
-    ]
-    return tf.cast(factors_last(factors), convolution.algebra_dtype)
+    observed = dataclasses.replace(observed, variance=tf.maximum(remainder, floor)).cast(tf.float64)
+    operator = tf.nest.map_structure(
+        lambda tensor: tf.cast(tensor, tf.float64), convolution._operator(x["points"])
+    )
+    missing = tf.zeros_like(operator.query[..., :1])
+    factors = way.convolve(observed, operator, None, missing)[2]
+    return tf.cast(way.write(factors), convolution.algebra_dtype)
 
 
 def _joint_with_nugget(convolution, x, nugget):
     """The joint convolution of values that are a GP plus independent errors of known variance."""
-    from tfpn.math.joint import convolve_joint, marginal_variance
+    import tensorflow as tf
 
-    parameters = {**convolution._parameters(), "observation_noise": nugget}
-    parameters.pop("noise")  # shared
-    given = (x["points"], x["values"], x["variance"], x["covariance"], x["points"])
-    mean, covariance, _ = convolve_joint(*given, **parameters)
-    variance = marginal_variance(covariance)
+    from tfpn.math.uncertainty import Joint
+
+    observed = convolution._observed(x["points"], x["values"], x["variance"])
+    observed = dataclasses.replace(observed, noise="shared", observation_variance=nugget)
+    missing = tf.zeros_like(x["points"][..., :1])
+    mean, variance, covariance, _ = Joint().convolve(
+        observed, convolution._operator(x["points"]), x["covariance"], missing
+    )
     return {"points": x["points"], "values": mean, "variance": variance, "covariance": covariance}

@@ -22,7 +22,8 @@ import pathlib
 import time
 
 import numpy as np
-from calibration import LEVELS, draw, summary, table
+from calibration import summary
+from calibration_report import LEVELS, draw, table
 from tables import append_rows, read_rows
 
 FIELDS = (
@@ -84,12 +85,8 @@ def features(model, x, query, nugget):
     for index in range(len(x["points"])):  # one by one, for the memory that 784 points take
         given = {key: value[index : index + 1] for key, value in x.items()}
         maps = []
-        for block in range(1, model.get_config()["num_blocks"] + 1):
-            convolution = model.get_layer(f"conv_{block}")
-            at_query, given = convolution(given, query), convolution(given)
-            for name in ("relu", "mix", "norm"):
-                layer = model.get_layer(f"{name}_{block}")
-                at_query, given = layer(at_query), layer(given)
+        for block in model.blocks:
+            at_query, given = block(given, query), block(given)
             maps.append((at_query["values"].numpy(), np.sqrt(at_query["variance"].numpy())))
             given["variance"] = given["variance"] + nugget
         parts.append(maps)

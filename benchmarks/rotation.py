@@ -24,16 +24,16 @@ are dropped from `log.csv`.
 """
 
 import argparse
-import collections
 import math
 import pathlib
 import platform
 import time
 import tomllib
 
+from rotation_networks import MODELS, build, matched_channels, parameters
+from rotation_report import draw, table
 from tables import append_rows, read_rows
 
-MODELS = ("PNCNN", "SteerablePNCNN")
 TRAININGS = ("upright", "turned")
 BATCH = 50
 LEARNING_RATE = 3e-3
@@ -79,42 +79,6 @@ def turned(x, degrees, centre=(0.5, 0.5)):
     points = (x["points"] - np.asarray(centre)) @ matrix.T + np.asarray(centre)
     observed = np.isfinite(x["variance"]).any(axis=-1, keepdims=True)
     return {**x, "points": np.where(observed, points, x["points"]).astype(x["points"].dtype)}
-
-
-def parameters(model):
-    """The number of trainable parameters."""
-    return sum(math.prod(weight.shape) for weight in model.trainable_weights)
-
-
-def matched_channels(count, blocks):
-    """Channels of the PNCNN whose number of parameters is nearest to ``count``."""
-    import numpy as np
-
-    import tfpn
-
-    def found(channels):
-        return parameters(tfpn.models.PNCNN(10, channels=channels, num_blocks=blocks))
-
-    # The number is a polynomial of second degree in the channels.
-    few = (1, 2, 3)
-    squares = np.polyfit(few, [found(channels) for channels in few], 2)
-    squares[-1] -= count
-    best = max(np.roots(squares).real)
-    near = {max(1, math.floor(best)), max(1, math.ceil(best))}
-    return min(near, key=lambda channels: abs(found(channels) - count))
-
-
-def build(name, options, seed):
-    """A network before training."""
-    import tfpn
-
-    if name == "PNCNN":
-        return tfpn.models.PNCNN(
-            10, channels=options.channels, num_blocks=options.blocks, seed=seed
-        )
-    return tfpn.models.SteerablePNCNN(
-        10, copies=options.copies, num_blocks=options.blocks, seed=seed
-    )
 
 
 def train(model, x, y, training, options, seed, steps=None, validation_data=None, log=None):
@@ -304,76 +268,6 @@ def write_recipe(options):
                     "same, or another --output"
                 )
     path.write_text(recipes.dumps(recipes.Recipe("rotation", sections, str(path))))
-
-
-def curves(rows):
-    """Angles [A] and errors [seeds, A] by (model, training)."""
-    import numpy as np
-
-    found = collections.defaultdict(lambda: collections.defaultdict(dict))
-    for row in rows:
-        by_seed = found[row["model"], row["training"]][row["seed"]]
-        by_seed[float(row["angle"])] = float(row["error"])
-    return {
-        key: (
-            np.array(sorted(next(iter(seeds.values())))),
-            np.array([[line[angle] for angle in sorted(line)] for line in seeds.values()]),
-        )
-        for key, seeds in found.items()
-    }
-
-
-def table(rows):
-    """A line for each model and training as Markdown: mean and standard deviation over seeds."""
-    import numpy as np
-
-    def text(values):
-        spread = f" ± {100 * values.std(ddof=1):.1f}" if len(values) > 1 else ""
-        return f"{100 * values.mean():.1f}{spread}"
-
-    lines = [
-        "| | trained | parameters | upright | mean over angles | worst angle | change of logits |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for (model, training), (_, errors) in curves(rows).items():
-        chosen = [row for row in rows if (row["model"], row["training"]) == (model, training)]
-        worst = errors.mean(axis=0).argmax()
-        change = max(float(row["logit_change"]) for row in chosen)
-        largest = max(float(row["largest_logit"]) for row in chosen)
-        cells = (model, training, chosen[0]["parameters"])
-        cells += (text(errors[:, 0]), text(np.mean(errors, axis=1)), text(errors[:, worst]))
-        cells += (f"{change:.1e} of {largest:.0f}",)
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def draw(rows, path):
-    """Test error over the angle: the mean over seeds, and their range as a band."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
-    colours = {name: f"C{index}" for index, name in enumerate(MODELS)}
-    for (model, training), (degrees, errors) in curves(rows).items():
-        percent = 100 * errors
-        style = "-" if training == "upright" else "--"
-        axis.plot(
-            degrees,
-            percent.mean(axis=0),
-            style,
-            color=colours[model],
-            label=f"{model}, trained {training}",
-        )
-        low, high = percent.min(axis=0), percent.max(axis=0)
-        axis.fill_between(degrees, low, high, color=colours[model], alpha=0.2, linewidth=0)
-    axis.set(xlabel="angle in degrees", ylabel="test error in %", xticks=range(0, 361, 45))
-    axis.set_ylim(bottom=0)
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize="small")
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
 
 
 def parse(arguments=None):

@@ -35,7 +35,7 @@ import own_time_series
 LACKING = {"all": [], "without the pulse": [1], "without lactate": [0], "none at all": [0, 1, 2]}
 # Of the marginal likelihood in the loss; the first one is the models' default.
 WEIGHTS = (5e-5, 0.1, 1.0)
-BATCH = 20  # records whose covariances are in memory at once
+BATCH = 20  # records of one padded length
 
 
 def residuals(model, x, share=0.2, seed=0):

@@ -49,7 +49,7 @@ def measure(options, queue):
         "diffusion": np.full((operators, 1, 1), (0.5 * spacing) ** 2, "float32"),
         "signal_std": np.float32(1.0),
         "length_scale": np.float32(2.0 * spacing),
-        "observation_noise": np.float32(0.01),
+        "observation_variance": np.float32(0.01),
     }
     parameters = {key: tf.constant(value) for key, value in parameters.items()}
     rest = {}

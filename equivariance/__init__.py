@@ -9,17 +9,18 @@ with a group of rotations, reflections or other matrices that acts on space and 
 {'zeroth_order': 6, 'first_order': 8, 'second_order': 8}
 """
 
+from equivariance._version import __version__
 from equivariance.characters import count_generators, count_invariants
-from equivariance.decomposition import Decomposition, decompose
+from equivariance.decomposition import Decomposition
 from equivariance.documents import to_document
 from equivariance.exact import to_numpy
 from equivariance.factored import FactoredBasis, PairBlock
-from equivariance.generator_tensors import Generator
-from equivariance.generators import GeneratorSolution, solve_generators, symbol
+from equivariance.generator_tensors import Generator, symbol
+from equivariance.generators import GeneratorSolution, solve_generators
 from equivariance.groups import O2, SO2, SO3, Cyclic, Dihedral, Group, MatrixGroup
-from equivariance.intertwiners import Intertwiners, solve_intertwiners
+from equivariance.inputs import decompose
+from equivariance.intertwiners import Intertwiners, MixingParameterization, solve_intertwiners
 from equivariance.keras_source import keras_source
-from equivariance.mixing_parameterization import MixingParameterization
 from equivariance.notation import NotationError, parse_group, parse_representation
 from equivariance.orbits import DiffusionOrbits, diffusion_orbits
 from equivariance.parameterization import GeneratorParameterization
@@ -35,7 +36,6 @@ from equivariance.representations import Representation
 from equivariance.stability import Amplification, amplifies
 from equivariance.verification import Verification, Violation, verify
 from equivariance.writing import latex_basis, latex_system, text_system
-from tfpn._version import __version__
 
 __all__ = [
     "Amplification",

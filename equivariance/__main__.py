@@ -1,15 +1,12 @@
 """``python -m equivariance``: see ``equivariance.command``."""
 
-import os
 import sys
 
 from equivariance.command import main
+from tfpn.endings import Ending
 
 if __name__ == "__main__":
-    try:
-        code = main()
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
-    sys.exit(code)
+    with Ending("python -m equivariance", failure=1) as ending:
+        ending.imported()
+        ending.status = main()
+    sys.exit(ending.status)

@@ -2,10 +2,8 @@
 
 import argparse
 import json
-import os
 import sys
 import time
-from pathlib import Path
 
 from equivariance.characters import count_generators
 from equivariance.documents import to_document
@@ -14,6 +12,7 @@ from equivariance.keras_source import keras_source
 from equivariance.notation import KNOWN_GROUPS, parse_group, parse_representation
 from equivariance.parameterization import CONSTRAINTS
 from equivariance.writing import latex_basis, latex_system, text_system
+from tfpn.files import WriteError, same_file, write
 
 DESCRIPTION = """\
 Which PDEs df/dt = (C + sum_i B_i d_i + sum_ij S_ij d_i d_j) f commute with a group that acts on
@@ -92,8 +91,8 @@ def main(arguments=None):
             _write(options.json, json.dumps(to_document(solution), indent=1) + "\n", texts)
         if source is not None:
             _write(options.keras, source, texts)
-    except OSError as error:
-        return _failed(f"cannot write {error.filename}: {error.strerror}", 1)
+    except WriteError as error:
+        return _failed(f"{error}", 1)
     print("\n".join(text.rstrip("\n") for text in texts))
     return 0
 
@@ -117,8 +116,8 @@ def _check(options):
             f"{' and '.join(printed)} would all go to the same output. Leave one of them there and "
             "give the others a file."
         )
-    files = [os.path.realpath(x) for x in (options.json, options.keras) if x not in (None, "-")]
-    if len(files) == 2 and files[0] == files[1]:
+    files = [x for x in (options.json, options.keras) if x not in (None, "-")]
+    if len(files) == 2 and same_file(*files):
         raise ValueError(f"--json and --keras name the same file, {options.json}.")
 
 
@@ -126,7 +125,7 @@ def _write(path, text, texts):
     if path == "-":
         texts.append(text)
         return
-    Path(path).write_text(text, encoding="utf-8")
+    write(path, text)
     print(f"wrote {path}", file=sys.stderr)
 
 
@@ -146,7 +145,7 @@ def _summary(solution, seconds):
         irreducible = str(parts.representation)
         if irreducible != str(parts.rep):
             lines.append(f"irreducible parts of {parts.rep}: {irreducible}")
-    rows = [("out <- in", "copies", "C", "B", "S")]
+    rows: list[tuple[str, ...]] = [("out <- in", "copies", "C", "B", "S")]
     for block in solution.blocks:
         copies = block.multiplicity_out * block.multiplicity_in
         rows.append(

@@ -1,24 +1,21 @@
-"""Representations as sums of irreducible ones, with the exact change of basis."""
+"""Irreducible parts of representations, with the exact change of basis."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy
 from sympy import QQ
 from sympy.polys.matrices import DomainMatrix
 
-from equivariance.exact import float_sqrt, identity, kron, primitive, sparse, sqrt, to_rational
-from equivariance.representations import (
-    Irrep,
-    Product,
-    Representation,
-    Sum,
-    Tensor,
-    direct_sum,
-    require_representation,
-)
-from equivariance.solver import equivariant_maps, space_model
+from equivariance.exact import kron, primitive, sparse, sqrt, to_rational
+from equivariance.solver import equivariant_maps
+
+if TYPE_CHECKING:
+    from equivariance.representations import Representation
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class Copy:
 
     irrep: Representation
     embedding: DomainMatrix
-    norm: object
+    norm: Any
 
 
 @dataclass(frozen=True)
@@ -48,15 +45,15 @@ class IrrepBlock:
     """
 
     irrep: Representation
-    copies: tuple
+    copies: tuple[Copy, ...]
     start: int
 
     @property
-    def multiplicity(self):
+    def multiplicity(self) -> int:
         return len(self.copies)
 
     @property
-    def channels(self):
+    def channels(self) -> slice:
         """The slice of the block's channels, copy by copy, in the decomposed representation."""
         return slice(self.start, self.start + self.multiplicity * self.irrep.dim)
 
@@ -69,167 +66,114 @@ class Decomposition:
         blocks: the ``IrrepBlock`` objects, in the order of the irreducible channels.
     """
 
-    def __init__(self, rep):
+    def __init__(self, rep: Representation, copies: tuple[Copy, ...]):
         self.rep = rep
-        groups = {}
-        for copy in _copies(rep):
+        groups: dict[Any, list[Copy]] = {}
+        for copy in copies:
             groups.setdefault(copy.irrep, []).append(copy)
-        self.blocks, start = [], 0
-        for irrep in sorted(groups, key=_order):
-            block = IrrepBlock(irrep, tuple(groups[irrep]), start)
-            self.blocks.append(block)
-            start = block.channels.stop
+        self.blocks: list[IrrepBlock] = []
+        start = 0
+        for irrep in sorted(groups, key=lambda x: x.sort_key):
+            self.blocks.append(IrrepBlock(irrep, tuple(groups[irrep]), start))
+            start = self.blocks[-1].channels.stop
         if start != rep.dim:
             raise ArithmeticError(
                 f"The irreducible parts found in {rep} have {start} channels of {rep.dim}."
             )
 
     @property
-    def irreps(self):
+    def irreps(self) -> list[tuple[Representation, int]]:
         """Pairs (irreducible representation, multiplicity)."""
         return [(block.irrep, block.multiplicity) for block in self.blocks]
 
     @cached_property
-    def representation(self):
+    def representation(self) -> Representation:
         """The irreducible blocks as a representation, the one in the middle of Q (...) Q^T."""
-        return direct_sum(self.irreps)
+        first, *others = (n * irrep for irrep, n in self.irreps)
+        return sum(others, first)
 
     @cached_property
-    def change_of_basis(self):
+    def change_of_basis(self) -> sympy.ImmutableMatrix:
         """Q, an exact orthogonal sympy matrix [dim, dim]; a column an irreducible channel."""
-        return sympy.ImmutableMatrix(
-            sympy.SparseMatrix(self.rep.dim, self.rep.dim, self._entries(_exact_entry))
-        )
+        shape = (self.rep.dim, self.rep.dim)
+        return sympy.ImmutableMatrix(sympy.SparseMatrix(*shape, self._entries))
 
     @cached_property
-    def change_of_basis_numpy(self):
+    def change_of_basis_numpy(self) -> np.ndarray:
         """Q in float64 [dim, dim]."""
         found = np.zeros((self.rep.dim, self.rep.dim))
-        for at, x in self._entries(_float_entry).items():
-            found[at] = x
+        for at, x in self._entries.items():
+            found[at] = _float(x)
         return found
 
-    def _entries(self, entry):
-        scale = self.rep.model.scale
-        found = {}
+    @cached_property
+    def _entries(self):
+        """Those of Q that are not 0."""
+        scale, found = self.rep.model.scale, {}
         for block in self.blocks:
             inner = block.irrep.model.scale
             for n, copy in enumerate(block.copies):
-                first = block.start + n * block.irrep.dim
+                first, field = block.start + n * block.irrep.dim, copy.embedding.domain
                 for (i, j), x in copy.embedding.to_dok().items():
-                    square = QQ(scale[i]) / (inner[j] * copy.norm)
-                    found[i, first + j] = entry(x, copy.embedding.domain, square)
+                    root = sqrt(QQ(scale[i]) / (inner[j] * copy.norm))
+                    found[i, first + j] = field.to_sympy(x) * root
         return found
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{self.rep} = {self.representation}>"
 
 
-def decompose(rep):
-    """The irreducible parts of a representation and the change of basis to them.
-
-    For the built-in groups the parts are irreducible over the reals and Q is orthogonal. For a
-    user-defined group no list of irreducible representations is known: its sums are taken apart
-    into their terms, tensor representations are left whole, and Q is a permutation.
-
-    Args:
-        rep: the representation.
-
-    Returns:
-        A ``Decomposition``.
-
-    Raises:
-        TypeError: if ``rep`` is no representation.
-
-    Example:
-
-    >>> import equivariance
-    >>> parts = equivariance.decompose(equivariance.SO3.tensor(1, 1))
-    >>> str(parts.representation)
-    '0 + 1 + 2'
-    >>> parts.change_of_basis[:, 0].T  # the trace
-    Matrix([[sqrt(3)/3, 0, 0, 0, sqrt(3)/3, 0, 0, 0, sqrt(3)/3]])
-    """
-    require_representation(rep, "rep")
-    return decomposition(rep)
+@lru_cache(maxsize=4096)
+def _float(number):
+    return float(number)
 
 
-@lru_cache(maxsize=512)
-def decomposition(rep):
-    """The same without a limit of the number of channels."""
-    return Decomposition(rep)
+def whole(irrep):
+    """An irreducible representation's only copy in itself."""
+    return Copy(irrep, DomainMatrix.eye(irrep.dim, QQ), QQ(1))
 
 
-@lru_cache(maxsize=512)
-def _copies(rep):
-    group = rep.group
-    if isinstance(rep, Irrep):
-        return (Copy(rep, identity(rep.dim), QQ(1)),)
-    if isinstance(rep, Sum):
-        return _copies_of_sum(rep)
-    if isinstance(rep, Product):
-        return _multiplied(_copies(rep.left), _copies(rep.right), group._product_copies)
-    if group.orthogonal and any(rep.letters):  # a factor V* is a factor V
-        return _copies(group.tensor(len(rep.letters), 0))
-    if not hasattr(group, "_defining_copies"):
-        return (Copy(rep, identity(rep.dim), QQ(1)),)
-    if not rep.letters:
-        return (Copy(group.irrep(0), identity(1), QQ(1)),)
-    first = _copies(Tensor(group, rep.letters[1:]))
-    return _multiplied(first, group._defining_copies, group._product_copies)
-
-
-def _copies_of_sum(rep):
+def copies_in_sum(terms, dim):
+    """The copies in a sum of pairs (representation, multiplicity)."""
     found, start = [], 0
-    for term, n in rep.terms:
-        inner = _copies(term)
-        for _ in range(n):
-            for copy in inner:
-                entries = copy.embedding.to_dok()
-                moved = {(start + i, j): x for (i, j), x in entries.items()}
-                shape = (rep.dim, copy.irrep.dim)
-                embedding = DomainMatrix.from_dok(moved, shape, copy.embedding.domain)
-                found.append(Copy(copy.irrep, embedding, copy.norm))
-            start += term.dim
+    for term in (term for term, n in terms for _ in range(n)):
+        for copy in term.copies:
+            entries = copy.embedding.to_dok().items()
+            moved = {(start + i, j): x for (i, j), x in entries}
+            shape = (dim, copy.irrep.dim)
+            embedding = DomainMatrix.from_dok(moved, shape, copy.embedding.domain)
+            found.append(Copy(copy.irrep, embedding, copy.norm))
+        start += term.dim
     return tuple(found)
 
 
-def _multiplied(left, right, product):
+def copies_in_product(left, right, product):
+    """The copies in a product, by those in its factors; ``product`` gives those of two parts."""
     found = []
     for a in left:
         for b in right:
             both = kron(*a.embedding.unify(b.embedding))
             for part in product(a.irrep, b.irrep):
                 outer, inner = both.unify(part.embedding)
-                norm = a.norm * b.norm * part.norm
-                found.append(Copy(part.irrep, outer * inner, norm))
+                found.append(Copy(part.irrep, outer * inner, a.norm * b.norm * part.norm))
     return tuple(found)
 
 
 def isotypic_copies(rep, candidates):
-    """The copies of the candidate irreducible representations in a representation.
+    """The copies of candidate irreducible representations; all working bases are orthonormal.
 
-    From the maps that commute with the group. For an irreducible representation of complex type (a
-    frequency k >= 1 of rotations) they come in pairs that are the same copy: after one is taken,
-    what is left is made orthogonal to it.
-
-    Args:
-        rep: a representation whose working basis is orthonormal.
-        candidates: irreducible representations with orthonormal working bases.
-
-    Returns:
-        A tuple of ``Copy``.
+    They come from the maps that commute with the group. For an irreducible representation of
+    complex type (a frequency k >= 1 of rotations) two of these are the same copy: after one is
+    taken, what is left is made orthogonal to it.
     """
-    group = rep.group
     found = []
     for irrep in candidates:
-        maps = equivariant_maps(space_model(group, 0), rep.model, irrep.model, group.field)
-        chosen = []
-        for n in range(maps.shape[0]):
-            entries = {
-                divmod(j, irrep.dim): x
-                for (_, j), x in maps.extract([n], range(maps.shape[1])).to_dok().items()
-            }
+        maps = equivariant_maps(rep.group, 0, rep.model, irrep.model)
+        embeddings: list[dict] = [{} for _ in range(maps.shape[0])]
+        for (n, at), x in maps.to_dok().items():
+            embeddings[n][divmod(at, irrep.dim)] = x
+        chosen: list[Copy] = []
+        for entries in embeddings:
             embedding = sparse(entries, (rep.dim, irrep.dim), maps.domain)
             for other in chosen:
                 overlap = other.embedding.transpose() * embedding
@@ -240,19 +184,3 @@ def isotypic_copies(rep, candidates):
                 chosen.append(Copy(irrep, embedding, norm))
         found += chosen
     return tuple(found)
-
-
-def _order(rep):
-    """Irreducible representations by frequency or spin, parity +1 first; tensors by size."""
-    if isinstance(rep, Irrep):
-        return (0, rep.index[0], *(-x for x in rep.index[1:]))
-    return (1, len(rep.letters), *rep.letters)
-
-
-def _exact_entry(x, field, square):
-    return field.to_sympy(x) * sqrt(square)
-
-
-def _float_entry(x, field, square):
-    value = int(x.numerator) / int(x.denominator) if field == QQ else float(field.to_sympy(x))
-    return value * float_sqrt(square)

@@ -1,14 +1,15 @@
 """A solution as data for JSON: dimensions, irreducible parts and the exact basis of each pair."""
 
 import itertools
+from typing import Any
 
 from equivariance.characters import ORDERS
-from equivariance.generators import require_solution
+from equivariance.generators import GeneratorSolution, require_solution
 
 MAX_MATRIX = 200  # channels of a change of basis that is written
 
 
-def to_document(solution):
+def to_document(solution: GeneratorSolution) -> dict[str, Any]:
     """A solution as nested dicts and lists of text and numbers, ready for ``json.dump``.
 
     Keys: group, rep_in, rep_out (text), channels_in, channels_out, dimensions, and

@@ -5,27 +5,19 @@ Matrices are sympy's ``DomainMatrix``, sparse. Nothing here knows about groups.
 
 import math
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import sympy
 from sympy import QQ
 from sympy.polys.matrices import DomainMatrix
+from sympy.polys.polyerrors import CoercionFailed
+from sympy.tensor.array.sparse_ndim_array import SparseNDimArray
 
 
 def sparse(entries, shape, field=QQ):
     """The sparse matrix with the given ``{(row, column): value}``; zeros may be among them."""
     return DomainMatrix.from_dok({at: x for at, x in entries.items() if x}, shape, field)
-
-
-def identity(size, field=QQ):
-    """The identity matrix."""
-    return sparse({(i, i): field.one for i in range(size)}, (size, size), field)
-
-
-def diagonal(values, field=QQ):
-    """A diagonal matrix."""
-    size = len(values)
-    return sparse({(i, i): field.convert(x) for i, x in enumerate(values)}, (size, size), field)
 
 
 def kron(left, right):
@@ -53,33 +45,27 @@ def block_diagonal(matrices, field=QQ):
     return DomainMatrix.from_dok(entries, (row, column), field)
 
 
-def common_nullspace(operators, size, field=QQ):
-    """Basis of the vectors that every one of the operators maps to zero.
+def common_nullspace(operators, basis):
+    """Basis of the vectors of a space that every one of the operators maps to zero.
 
-    One operator at a time, the sparsest first, each restricted to what the ones before left over:
-    a reflection or a generator of rotations about an axis leaves few vectors.
+    The operators are taken one at a time, the sparsest first, each restricted to what the ones
+    before left over: a reflection or a generator of rotations about an axis leaves few vectors.
 
-    Args:
-        operators: matrices [e, size].
-        size: number of unknowns.
-        field: their field.
-
-    Returns:
-        Matrix [s, size], rows in reduced echelon form: rational wherever the space has a rational
-        basis, even if the operators are not.
+    The operators are matrices [e, size], the basis [n, size] and the result [s, size]. Its rows are
+    in reduced echelon form: rational wherever there is a rational basis, even if the operators are
+    not.
 
     Example:
 
     >>> from sympy import QQ
     >>> turn = sparse({(0, 1): QQ(-1), (1, 0): QQ(1)}, (3, 3))  # about the third axis
-    >>> common_nullspace([turn], 3).to_Matrix()
+    >>> common_nullspace([turn], DomainMatrix.eye(3, QQ)).to_Matrix()
     Matrix([[0, 0, 1]])
     """
-    basis = identity(size, field)
     for operator in sorted(operators, key=lambda x: x.nnz()):
         if basis.shape[0] == 0:
             break
-        restricted = operator.convert_to(field) * basis.transpose()
+        restricted = operator.convert_to(basis.domain) * basis.transpose()
         basis = _nullspace(restricted) * basis
     return basis.rref()[0].to_sparse()
 
@@ -87,18 +73,16 @@ def common_nullspace(operators, size, field=QQ):
 def _nullspace(matrix):
     """Basis of the vectors that a matrix maps to zero.
 
-    Over a field of algebraic numbers of degree m, with unit a, elimination is slow: instead each
-    entry becomes the rational m x m matrix by which it multiplies 1, a, a^2 ... A column j then is
-    a combination of those before it if and only if its m columns are, so that the vector of a free
+    Elimination is slow over a field of algebraic numbers of degree m, with unit a. So each entry
+    becomes the rational m x m matrix by which it multiplies 1, a, a^2 ... A column j then is a
+    combination of those before it if and only if its m columns are, so that the vector of a free
     variable j is that of its first rational one.
     """
     field = matrix.domain
     if not field.is_Algebraic:
         return matrix.nullspace()
     degree = field.mod.degree()
-    powers = [field.one]
-    for _ in range(degree - 1):
-        powers.append(powers[-1] * field.unit)
+    powers = [field.unit**p for p in range(degree)]
     entries = {}
     for (i, j), x in matrix.to_dok().items():
         for p, power in enumerate(powers):
@@ -119,74 +103,41 @@ def _nullspace(matrix):
 
 def to_rational(matrix):
     """The same matrix over the rationals if all its entries are rational, else unchanged."""
-    if matrix.domain == QQ:
+    try:
+        return matrix.convert_to(QQ)
+    except CoercionFailed:
         return matrix
-    entries = {}
-    for at, x in matrix.to_dok().items():
-        coefficients = x.to_list()
-        if len(coefficients) > 1:
-            return matrix
-        entries[at] = QQ(coefficients[0].numerator, coefficients[0].denominator)
-    return DomainMatrix.from_dok(entries, matrix.shape, QQ)
 
 
 def primitive(matrix):
     """A positive rational multiple with coprime integer entries (unchanged over other fields)."""
-    if matrix.domain != QQ or matrix.nnz() == 0:
-        return matrix
-    values = list(matrix.to_dok().values())
-    denominator = math.lcm(*(int(x.denominator) for x in values))
-    divisor = math.gcd(*(int(x.numerator * denominator // x.denominator) for x in values))
-    return matrix.scalarmul(QQ(denominator, divisor))
+    return matrix.primitive()[1] if matrix.domain == QQ else matrix
 
 
-def connected_parts(size, pairs):
-    """The number, from 0, of the connected part of each of ``size`` nodes joined by the pairs.
-
-    Example:
-
-    >>> connected_parts(5, [(0, 3), (4, 1)])
-    (0, 1, 2, 0, 1)
-    """
-    parent = list(range(size))
-
-    def root(n):
-        while parent[n] != n:
-            parent[n] = n = parent[parent[n]]
-        return n
-
-    for i, j in pairs:
-        i, j = sorted((root(i), root(j)))
-        parent[j] = i
-    numbers = {}
-    return tuple(numbers.setdefault(root(n), len(numbers)) for n in range(size))
-
-
+@lru_cache(maxsize=4096)
 def sqrt(x):
     """Square root of a positive rational, as a sympy number."""
-    return sympy.sqrt(sympy.Rational(int(x.numerator), int(x.denominator)))
+    return sympy.sqrt(QQ.to_sympy(x))
 
 
-def float_sqrt(x):
-    """Square root of a positive rational, as a float."""
-    return math.sqrt(int(x.numerator) / int(x.denominator))
-
-
-def flat_entries(array):
-    """The entries of a sympy matrix or dense array, last index fastest, as a list.
+def nonzero_entries(array):
+    """Pairs (position, entry) of a sympy matrix or array, last index fastest.
 
     sympy's own iteration over an array's entries takes far longer.
     """
     if isinstance(array, sympy.MatrixBase):
-        return array.flat()
-    if isinstance(array, sympy.ImmutableDenseNDimArray):
-        return list(array.args[0])
-    if isinstance(array, sympy.tensor.array.sparse_ndim_array.SparseNDimArray):
-        found = [sympy.S.Zero] * math.prod(array.shape)
-        for at, x in array._sparse_array.items():
-            found[int(at)] = x
-        return found
-    return sympy.flatten(array)
+        return [(i * array.cols + j, x) for (i, j), x in array.todok().items()]
+    if isinstance(array, SparseNDimArray):
+        return [(int(at), x) for at, x in array._sparse_array.items()]
+    return [(at, x) for at, x in enumerate(array._array) if x != 0]
+
+
+def flat_entries(array):
+    """The entries of a sympy matrix or array, last index fastest, as a list."""
+    found = [sympy.S.Zero] * math.prod(array.shape)
+    for at, x in nonzero_entries(array):
+        found[at] = x
+    return found
 
 
 def dense_array(array):
@@ -194,7 +145,14 @@ def dense_array(array):
     return sympy.ImmutableDenseNDimArray(flat_entries(array), array.shape)
 
 
-def to_numpy(array):
+def object_array(array):
+    """A sympy matrix or array as a NumPy array of sympy numbers."""
+    found = np.empty(math.prod(array.shape), dtype=object)
+    found[:] = flat_entries(array)
+    return found.reshape(array.shape)
+
+
+def to_numpy(array: Any) -> np.ndarray:
     """A sympy matrix or array of numbers as a float64 NumPy array of the same shape.
 
     Args:
@@ -213,20 +171,10 @@ def to_numpy(array):
         return array.astype(float)
     if not isinstance(array, sympy.MatrixBase | sympy.NDimArray):
         raise TypeError(f"array must be a sympy matrix or array, found {type(array).__name__}.")
-    found = np.zeros(array.shape)
-    if isinstance(array, sympy.MatrixBase):
-        for at, x in array.todok().items():
-            found[at] = float(x)
-        return found
-    flat = found.reshape(-1)
-    if isinstance(array, sympy.tensor.array.sparse_ndim_array.SparseNDimArray):
-        for at, x in array._sparse_array.items():
-            flat[at] = float(x)
-        return found
-    for at, x in enumerate(flat_entries(array)):
-        if x != 0:
-            flat[at] = float(x)
-    return found
+    found = np.zeros(math.prod(array.shape))
+    for at, x in nonzero_entries(array):
+        found[at] = float(x)
+    return found.reshape(array.shape)
 
 
 def simplified(x):
@@ -235,8 +183,8 @@ def simplified(x):
     if x.is_Rational:
         return x
     if not x.free_symbols:
-        return sympy.S.Zero if _is_zero(x) else x
-    terms = {}
+        return sympy.S.Zero if is_zero(x) else x
+    terms: dict = {}
     for term in sympy.Add.make_args(x):
         number, rest = term.as_independent(*x.free_symbols, as_Add=False)
         terms[rest] = terms.get(rest, sympy.S.Zero) + number
@@ -246,49 +194,23 @@ def simplified(x):
 
 
 @lru_cache(maxsize=4096)
-def _is_zero(number):
-    """Whether an exact number is 0: decided by digits if it is not, by algebra if it may be."""
-    if abs(sympy.N(number, 30)) > 1e-15:
-        return False
-    if sympy.simplify(number) == 0:
-        return True
-    t = sympy.Dummy()
-    return sympy.minimal_polynomial(number, t) == t
+def is_zero(number):
+    """Whether an exact number is 0: by its digits, and by algebra where these are 0."""
+    return abs(sympy.N(number, 30)) <= 1e-15 and number.equals(0)
 
 
 def algebraic_matrices(matrices):
-    """sympy matrices of algebraic numbers over the smallest field found that holds them all.
-
-    Args:
-        matrices: a sequence of explicit sympy matrices.
-
-    Returns:
-        The list of sparse matrices, and their field.
+    """sympy matrices as sparse ones, and the smallest field found that holds all their entries.
 
     Raises:
         ValueError: if an entry is no exact algebraic number.
     """
-    entries = [sympy.sympify(x) for matrix in matrices for x in matrix]
-    for x in entries:
-        if x.free_symbols or x.has(sympy.Float) or not x.is_number or x.is_real is False:
-            raise ValueError(
-                f"Generators must be matrices of exact real algebraic numbers; found the entry "
-                f"{x}. Write fractions as sympy.Rational and roots as sympy.sqrt."
-            )
+    entries = [x for matrix in matrices for x in matrix]
     field, values = sympy.construct_domain(entries, extension=True, field=True)
     if not (field.is_QQ or field.is_Algebraic):
-        raise ValueError(
-            "Generators must be matrices of exact real algebraic numbers, which "
-            f"{sorted(map(str, set(entries)))} are not."
-        )
+        raise ValueError(f"{sorted(map(str, set(entries)))} are no exact algebraic numbers.")
     values, found = iter(values), []
     for matrix in matrices:
-        rows, columns = matrix.shape
-        found.append(
-            sparse(
-                {(i, j): next(values) for i in range(rows) for j in range(columns)},
-                matrix.shape,
-                field,
-            )
-        )
+        places = np.ndindex(*matrix.shape)
+        found.append(sparse({at: next(values) for at in places}, matrix.shape, field))
     return found, field

@@ -8,38 +8,17 @@ with the pair's few basis tensors T_n, p standing for the derivative indices. On
 multiplicities and the Q are stored.
 """
 
-from functools import cache, cached_property, lru_cache
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import sympy
-from sympy import QQ
 
 from equivariance.arguments import real_array
-from equivariance.block_maps import BlockMap, Part
-from equivariance.exact import sparse, sqrt, to_numpy
-from equivariance.solver import equivariant_maps, monomials, space_model
-
-# Basis arrays with more entries than this are sympy's sparse arrays.
-DENSE_ENTRIES = 4096
-
-
-@cache
-def solve_pair(irrep_out, irrep_in, order):
-    """The equivariant maps between two irreducible representations.
-
-    Args:
-        irrep_out, irrep_in: the representations (tensor ones for a user-defined group).
-        order: number of derivatives, 0, 1 or 2.
-
-    Returns:
-        Matrix [s, monomials * out * in] in the working bases, see ``equivariance.solver``.
-    """
-    group = irrep_out.group
-    group.require_solvable(irrep_out, irrep_in, order)
-    space = space_model(group, order)
-    if not group.may_couple(irrep_out, irrep_in, order):
-        return sparse({}, (0, len(space.scale) * irrep_out.dim * irrep_in.dim), group.field)
-    return equivariant_maps(space, irrep_out.model, irrep_in.model, group.field)
+from equivariance.decomposition import Decomposition, IrrepBlock
+from equivariance.exact import sqrt
+from equivariance.representations import Representation
+from equivariance.tensors import BasisTensor, sympy_array, tensors
 
 
 class PairBlock:
@@ -50,42 +29,47 @@ class PairBlock:
             ``inside.channels`` are slices of the irreducible channels.
     """
 
-    def __init__(self, out, inside):
+    def __init__(self, out: IrrepBlock, inside: IrrepBlock):
         self.out, self.inside = out, inside
 
     @property
-    def irrep_out(self):
+    def irrep_out(self) -> Representation:
         return self.out.irrep
 
     @property
-    def irrep_in(self):
+    def irrep_in(self) -> Representation:
         return self.inside.irrep
 
     @property
-    def multiplicity_out(self):
+    def multiplicity_out(self) -> int:
         return self.out.multiplicity
 
     @property
-    def multiplicity_in(self):
+    def multiplicity_in(self) -> int:
         return self.inside.multiplicity
 
-    def count(self, order):
-        """Number s of basis tensors of the pair, for the number of derivatives ``order``."""
-        return solve_pair(self.irrep_out, self.irrep_in, order).shape[0]
+    def tensors(self, order: int) -> tuple[BasisTensor, ...]:
+        """The pair's basis tensors in the working bases."""
+        return tensors(self.irrep_out, self.irrep_in, order)
 
-    def basis(self, order):
+    def count(self, order: int) -> int:
+        """Number s of basis tensors of the pair, for the number of derivatives ``order``."""
+        return len(self.tensors(order))
+
+    def basis(self, order: int) -> tuple:
         """The pair's basis tensors T_n, exact sympy arrays [d, ..., out, in].
 
         They are orthogonal to each other. Where they are rational up to a root, as for all built-in
         groups, the largest entry is 1 or -1.
         """
-        return _pair_basis(self.irrep_out, self.irrep_in, order)
+        return tuple(x.array for x in self.tensors(order))
 
-    def basis_numpy(self, order):
+    def basis_numpy(self, order: int) -> np.ndarray:
         """The same, one float64 array [s, d, ..., out, in]."""
-        return _pair_basis_numpy(self.irrep_out, self.irrep_in, order)
+        shape = (self.irrep_out.group.dim,) * order + (self.irrep_out.dim, self.irrep_in.dim)
+        return _stacked(self.tensors(order)).reshape(self.count(order), *shape)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         counts = ", ".join(str(self.count(order)) for order in range(3))
         return (
             f"<{self.multiplicity_out}x({self.irrep_out}) from "
@@ -93,109 +77,103 @@ class PairBlock:
         )
 
 
-@cache
-def _pair_basis(irrep_out, irrep_in, order):
-    found = []
-    dim = irrep_out.group.dim
-    shape = (dim,) * order + (irrep_out.dim, irrep_in.dim)
-    outer, inner = irrep_out.model.scale, irrep_in.model.scale
-    for tensor in tensors(irrep_out, irrep_in, order):
-        entries = {}
-        for (axes, o, i), x in tensor.entries.items():
-            value = tensor.field.to_sympy(x) * sqrt(tensor.square * outer[o] / inner[i])
-            for place in {axes, axes[::-1]}:
-                entries[(*place, o, i)] = value
-        found.append(_sympy_array(entries, shape))
-    return tuple(found)
+class Part(NamedTuple):
+    """What one irreducible block of the input contributes to one of the output, in float64."""
+
+    out: slice
+    inside: slice
+    weights: np.ndarray  # [..., s, copies_out, copies_in]
+    tensors: np.ndarray  # [s, d * ..., out, in]
+
+    def transposed(self, sign):
+        """What the transpose of the map contributes, times the sign."""
+        weights = sign * self.weights.swapaxes(-1, -2)
+        return Part(self.inside, self.out, weights, self.tensors.swapaxes(-1, -2))
 
 
-@cache
-def _pair_basis_numpy(irrep_out, irrep_in, order):
-    arrays = _pair_basis(irrep_out, irrep_in, order)
-    shape = (irrep_out.group.dim,) * order + (irrep_out.dim, irrep_in.dim)
-    return np.array([to_numpy(x) for x in arrays]).reshape(len(arrays), *shape)
+class Term:
+    """Tensors between all copies of two irreducible parts, and the coefficients they may have.
 
-
-class _Tensor:
-    """One solution in the working bases.
-
-    Attributes:
-        entries: {(axes, out, in): value}, axes ascending.
-        field: of the values.
-        square: the square of a last factor, by which the largest entry becomes 1.
+    Args:
+        pair: the ``PairBlock``.
+        tensors: ``BasisTensor`` objects of the pair, s of them.
+        kind: "free": coefficients [s, copies_out, copies_in]. "pair": the same, and the transpose,
+            times the sign, from the output to the input. "symmetric" or "antisymmetric", of a part
+            with itself: how the coefficients behave when the copies are exchanged.
+        sign: 1 or -1.
     """
 
-    def __init__(self, entries, field, square):
-        self.entries, self.field, self.square = entries, field, square
+    def __init__(self, pair, tensors, kind, sign=1):
+        self.pair, self.tensors, self.kind, self.sign = pair, tensors, kind, sign
+        n, m = pair.multiplicity_out, pair.multiplicity_in
+        if kind in ("free", "pair"):
+            self._places = np.divmod(np.arange(n * m), m)
+            self.shape: tuple[int, ...] = (len(tensors), n, m)
+        else:
+            self._places = np.triu_indices(n, 0 if kind == "symmetric" else 1)
+            self.shape = (len(tensors), len(self._places[0]))
 
-    def matrix(self, axes, shape):
-        """The matrix [out, in] of one derivative."""
-        axes = tuple(sorted(axes))
-        return sparse(
-            {(o, i): x for (at, o, i), x in self.entries.items() if at == axes}, shape, self.field
-        )
+    @property
+    def size(self):
+        """The number of independent coefficients."""
+        return int(np.prod(self.shape))
+
+    def parts(self, weights):
+        """The map with independent coefficients [..., *shape], a list of ``Part``."""
+        out, inside = self.pair.out.channels, self.pair.inside.channels
+        if self.kind not in ("free", "pair"):
+            n = self.pair.multiplicity_out
+            full = np.zeros((*weights.shape[:-1], n, n))
+            rows, columns = self._places
+            full[..., columns, rows] = weights if self.kind == "symmetric" else -weights
+            full[..., rows, columns] = weights
+            weights = full
+        part = Part(out, inside, weights, _stacked(self.tensors))
+        return [part, part.transposed(self.sign)] if self.kind == "pair" else [part]
+
+    def elements(self):
+        """For each coefficient its tensor and what places it: (copy, copy, sign, transposed)."""
+        for tensor in self.tensors:
+            for a, b in zip(*map(np.ndarray.tolist, self._places), strict=True):
+                placed = [(a, b, 1, False)]
+                if self.kind == "pair":
+                    placed.append((a, b, self.sign, True))
+                elif self.kind != "free" and a != b:
+                    placed.append((b, a, 1 if self.kind == "symmetric" else -1, False))
+                yield tensor, placed
 
 
-@cache
-def tensors(irrep_out, irrep_in, order):
-    """The rows of ``solve_pair`` with their indices told apart, a tuple of ``_Tensor``."""
-    solutions = solve_pair(irrep_out, irrep_in, order)
-    places = monomials(irrep_out.group.dim, order)
-    entries = [{} for _ in range(solutions.shape[0])]
-    for (n, flat), x in solutions.to_dok().items():
-        rest, i = divmod(flat, irrep_in.dim)
-        p, o = divmod(rest, irrep_out.dim)
-        entries[n][places[p], o, i] = x
-    outer, inner = irrep_out.model.scale, irrep_in.model.scale
-    found = []
-    for tensor in entries:
-        square = QQ(1)
-        if solutions.domain == QQ:
-            square /= max(x * x * outer[o] / inner[i] for (_, o, i), x in tensor.items())
-        found.append(_Tensor(tensor, solutions.domain, square))
-    return tuple(found)
+class Basis:
+    """Basis of equivariant maps made of ``terms``; coefficients are one vector, term after term."""
 
-
-class FactoredBasis:
-    """Basis of the equivariant maps rho_in -> rho_out with a given number of derivatives.
-
-    The basis elements are ordered by pair of irreducible blocks, then by the pair's basis tensor n,
-    then by copy a of the output and copy b of the input. Coefficients are one vector in this order.
-
-    Attributes:
-        order: number of derivatives, 0, 1 or 2.
-        decomposition_out, decomposition_in: the two ``Decomposition`` objects.
-        blocks: the ``PairBlock`` objects that have solutions.
-        shape: of a basis array, [d, ..., dim_out, dim_in].
-    """
-
-    def __init__(self, order, decomposition_out, decomposition_in, pairs):
-        self.order = order
+    def __init__(
+        self,
+        order: int,
+        decomposition_out: Decomposition,
+        decomposition_in: Decomposition,
+        terms: list[Term],
+    ):
+        self.order, self.terms = order, terms
         self.decomposition_out, self.decomposition_in = decomposition_out, decomposition_in
-        self.blocks = [pair for pair in pairs if pair.count(order)]
         rep_out, rep_in = decomposition_out.rep, decomposition_in.rep
         self.shape = (rep_out.group.dim,) * order + (rep_out.dim, rep_in.dim)
 
-    def block_shape(self, block):
-        """Shape [s, copies_out, copies_in] of the coefficients of one of the blocks."""
-        return (block.count(self.order), block.multiplicity_out, block.multiplicity_in)
-
     @cached_property
-    def size(self):
+    def size(self) -> int:
         """The number of basis elements."""
-        return sum(int(np.prod(self.block_shape(block))) for block in self.blocks)
+        return sum(term.size for term in self.terms)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.size
 
-    def split(self, coefficients):
-        """The coefficients of each block.
+    def split(self, coefficients: Any) -> list[np.ndarray]:
+        """The coefficients of each term.
 
         Args:
             coefficients: [..., size].
 
         Returns:
-            A list of arrays [..., s, copies_out, copies_in], one a block.
+            A list of arrays, [..., s, copies_out, copies_in] for free ones.
 
         Raises:
             ValueError: if the last axis is not ``size``.
@@ -206,15 +184,17 @@ class FactoredBasis:
                 f"coefficients must have the last axis {self.size}, one entry a basis element; "
                 f"found shape {coefficients.shape}."
             )
-        found, start = [], 0
-        for block in self.blocks:
-            shape = self.block_shape(block)
-            end = start + int(np.prod(shape))
-            found.append(coefficients[..., start:end].reshape(coefficients.shape[:-1] + shape))
-            start = end
-        return found
+        ends = np.cumsum([term.size for term in self.terms])[:-1]
+        found = np.split(coefficients, ends, axis=-1) if self.terms else []
+        leading = coefficients.shape[:-1]
+        return [x.reshape(leading + t.shape) for x, t in zip(found, self.terms, strict=True)]
 
-    def assemble(self, coefficients):
+    def parts(self, coefficients: Any) -> list[Part]:
+        """The map with the given coefficients as small tensors between irreducible channels."""
+        pairs = zip(self.terms, self.split(coefficients), strict=True)
+        return [part for term, weights in pairs for part in term.parts(weights)]
+
+    def assemble(self, coefficients: Any) -> np.ndarray:
         """The map with the given coefficients, as a dense array.
 
         Args:
@@ -231,27 +211,17 @@ class FactoredBasis:
         >>> gradients.assemble(np.ones(gradients.size)).shape
         (2, 3, 3)
         """
-        return self.block_map(coefficients).dense()
+        parts, leading = self.parts(coefficients), np.shape(coefficients)[:-1]
+        found = np.zeros((*leading, int(np.prod(self.shape[:-2])), *self.shape[-2:]))
+        for part in parts:
+            blocks = np.einsum("...nab,npoi->...paobi", part.weights, part.tensors)
+            target = found[..., part.out, part.inside]
+            target += blocks.reshape(target.shape)
+        q_out = self.decomposition_out.change_of_basis_numpy
+        q_in = self.decomposition_in.change_of_basis_numpy
+        return (q_out @ found @ q_in.T).reshape(*leading, *self.shape)
 
-    def block_map(self, coefficients):
-        """The same map as small tensors between irreducible channels, a ``BlockMap``."""
-        parts = [
-            Part(block.out.channels, block.inside.channels, weights, self._flat_numpy(block))
-            for block, weights in zip(self.blocks, self.split(coefficients), strict=True)
-        ]
-        leading = np.shape(coefficients)[:-1]
-        return BlockMap(self.order, self.decomposition_out, self.decomposition_in, parts, leading)
-
-    def squared_norm(self):
-        """The sum of the squares of all entries of all basis elements."""
-        return sum(
-            float(np.sum(block.basis_numpy(self.order) ** 2))
-            * block.multiplicity_out
-            * block.multiplicity_in
-            for block in self.blocks
-        )
-
-    def apply(self, coefficients, values):
+    def apply(self, coefficients: Any, values: Any) -> np.ndarray:
         """The map with the given coefficients applied to channels, without its dense array.
 
         Args:
@@ -261,47 +231,72 @@ class FactoredBasis:
         Returns:
             [..., d, ..., dim_out]: for each derivative index what its matrix makes of the values.
         """
-        parts = self.split(coefficients)
-        rotated = real_array(values, "values") @ self.decomposition_in.change_of_basis_numpy
-        leading = rotated.shape[:-1]
-        monomial_shape = self.shape[:-2]
-        result = np.zeros((*leading, int(np.prod(monomial_shape)), self.shape[-2]))
-        for block, weights in zip(self.blocks, parts, strict=True):
-            copies = rotated[..., block.inside.channels]
-            copies = copies.reshape(*leading, block.multiplicity_in, block.irrep_in.dim)
-            mixed = np.einsum("nab,...bi->...nai", weights, copies)
-            moved = np.einsum("npoi,...nai->...pao", self._flat_numpy(block), mixed)
-            target = result[..., block.out.channels]
-            target += moved.reshape(target.shape)
-        result = result @ self.decomposition_out.change_of_basis_numpy.T
-        return result.reshape(*leading, *monomial_shape, self.shape[-2])
+        parts, values = self.parts(coefficients), real_array(values, "values")
+        derivatives = np.eye(int(np.prod(self.shape[:-2])))
+        moved = np.stack([self.contracted(parts, x, values) for x in derivatives], axis=-2)
+        return moved.reshape(*values.shape[:-1], *self.shape[:-1])
 
-    def dense(self):
+    def contracted(
+        self, parts: list[Part], derivatives: Any, values: Any, transposed: bool = False
+    ) -> np.ndarray:
+        """The map of the parts, or its transpose, times channels.
+
+        It is contracted with one number for each derivative, [d * ...].
+        """
+        to, start = self.decomposition_out, self.decomposition_in
+        if transposed:
+            to, start, parts = start, to, [part.transposed(1.0) for part in parts]
+        values = np.asarray(values) @ start.change_of_basis_numpy
+        result = np.zeros((*values.shape[:-1], to.rep.dim), dtype=values.dtype)
+        for part in parts:
+            tensors = np.einsum("npoi,p->noi", part.tensors, derivatives)
+            copies = values[..., part.inside]
+            copies = copies.reshape(*values.shape[:-1], -1, tensors.shape[-1])
+            weights = part.weights
+            moved = np.einsum("nab,noi,...bi->...ao", weights, tensors, copies, optimize=True)
+            target = result[..., part.out]
+            target += moved.reshape(target.shape)
+        return result @ to.change_of_basis_numpy.T
+
+    def dense(self) -> np.ndarray:
         """All basis elements as one float64 array [size, d, ..., dim_out, dim_in].
 
         It grows with the fourth power of the number of copies, the factored form with its square.
         """
         return self.assemble(np.eye(self.size))
 
-    def arrays(self):
+    def squared_norm(self) -> float:
+        """The sum of the squares of all entries of all basis elements."""
+        total = 0.0
+        for term in self.terms:
+            for part in term.parts(np.ones(term.shape)):
+                squares = np.sum(part.tensors**2, axis=(1, 2, 3))
+                total += float(np.sum(part.weights**2, axis=(1, 2)) @ squares)
+        return total
+
+    def arrays(self) -> list:
         """All basis elements, exact: a list of sympy arrays [d, ..., dim_out, dim_in].
 
         Arrays with more than 4096 entries are sympy's sparse ones.
         """
         found = []
-        for block in self.blocks:
-            for tensor in tensors(block.irrep_out, block.irrep_in, self.order):
-                for a in block.out.copies:
-                    for b in block.inside.copies:
-                        found.append(self._array(block, tensor, a, b))
+        for term in self.terms:
+            for tensor, placed in term.elements():
+                total: dict = {}
+                for a, b, sign, transposed in placed:
+                    for at, x in self._between(term.pair, tensor, a, b).items():
+                        at = (*at[:-2], at[-1], at[-2]) if transposed else at
+                        total[at] = total.get(at, sympy.S.Zero) + sign * x
+                found.append(sympy_array(total, self.shape))
         return found
 
-    def _array(self, block, tensor, a, b):
-        """Basis element ``Q_out T Q_in^T`` of the copies a and b."""
-        field = tensor.field.unify(a.embedding.domain).unify(b.embedding.domain)
-        inner = block.irrep_in.model.scale
-        left, right = _by_column(a.embedding, field), _by_column(b.embedding, field)
-        total = {}
+    def _between(self, pair, tensor, a, b):
+        """The entries of ``Q_out T Q_in^T`` for the copies a and b."""
+        out, inside = pair.out.copies[a], pair.inside.copies[b]
+        field = tensor.field.unify(out.embedding.domain).unify(inside.embedding.domain)
+        inner = pair.irrep_in.model.scale
+        left, right = _by_column(out.embedding, field), _by_column(inside.embedding, field)
+        total: dict = {}
         for (axes, o, i), x in tensor.entries.items():
             x = field.convert_from(x, tensor.field) / field.convert(inner[i])
             for row, y in left[o]:
@@ -313,36 +308,57 @@ class FactoredBasis:
         entries = {}
         for (axes, row, column), x in total.items():
             if x:
-                square = tensor.square * scale_out[row] * scale_in[column] / (a.norm * b.norm)
-                value = field.to_sympy(x) * _cached_sqrt(square)
-                for place in {axes, axes[::-1]}:
-                    entries[(*place, row, column)] = value
-        return _sympy_array(entries, self.shape)
+                norm = out.norm * inside.norm
+                square = tensor.square * scale_out[row] * scale_in[column] / norm
+                entries[(*axes, row, column)] = field.to_sympy(x) * sqrt(square)
+        return entries
 
-    def _flat_numpy(self, block):
-        """The block's basis tensors with the derivative indices flattened, [s, d..., out, in]."""
-        basis = block.basis_numpy(self.order)
-        return basis.reshape(len(basis), -1, *basis.shape[-2:])
+
+class FactoredBasis(Basis):
+    """Basis of all equivariant maps rho_in -> rho_out with a given number of derivatives.
+
+    The basis elements are ordered by pair of irreducible blocks, then by the pair's basis tensor n,
+    then by copy a of the output and copy b of the input. Coefficients are one vector in this order.
+
+    Attributes:
+        order: number of derivatives, 0, 1 or 2.
+        decomposition_out, decomposition_in: the two ``Decomposition`` objects.
+        blocks: the ``PairBlock`` objects that have solutions.
+        shape: of a basis array, [d, ..., dim_out, dim_in].
+    """
+
+    def __init__(
+        self,
+        order: int,
+        decomposition_out: Decomposition,
+        decomposition_in: Decomposition,
+        pairs: list[PairBlock],
+    ):
+        self.blocks = [pair for pair in pairs if pair.count(order)]
+        terms = [Term(pair, pair.tensors(order), "free") for pair in self.blocks]
+        super().__init__(order, decomposition_out, decomposition_in, terms)
+
+    def block_shape(self, block: PairBlock) -> tuple[int, ...]:
+        """Shape [s, copies_out, copies_in] of the coefficients of one of the blocks."""
+        return (block.count(self.order), block.multiplicity_out, block.multiplicity_in)
+
+
+def pairs(decomposition_out: Decomposition, decomposition_in: Decomposition) -> list[PairBlock]:
+    """A ``PairBlock`` for each pair of irreducible parts, output first."""
+    return [
+        PairBlock(out, inside)
+        for out in decomposition_out.blocks
+        for inside in decomposition_in.blocks
+    ]
+
+
+def _stacked(tensors):
+    """Exact tensors as one float64 array [s, d * ..., out, in]."""
+    return np.array([x.array_numpy for x in tensors])
 
 
 def _by_column(matrix, field):
-    found = {}
+    found: dict = {}
     for (i, j), x in matrix.to_dok().items():
         found.setdefault(j, []).append((i, field.convert_from(x, matrix.domain)))
     return found
-
-
-@lru_cache(maxsize=4096)
-def _cached_sqrt(square):
-    return sqrt(square)
-
-
-def _sympy_array(entries, shape):
-    size = int(np.prod(shape))
-    flat = {int(np.ravel_multi_index(at, shape)): x for at, x in entries.items()}
-    if size > DENSE_ENTRIES:
-        return sympy.ImmutableSparseNDimArray(flat, shape)
-    values = [sympy.S.Zero] * size
-    for at, x in flat.items():
-        values[at] = x
-    return sympy.ImmutableDenseNDimArray(values, shape)

@@ -1,16 +1,23 @@
 """A generator M = C + sum_i B_i d_i + sum_ij S_ij d_i d_j as three arrays, read and checked."""
 
 from collections.abc import Mapping
-from numbers import Rational, Real
+from numbers import Rational
 from typing import Any, NamedTuple
 
 import numpy as np
 import sympy
 
-from equivariance.arguments import real_array
+from equivariance.arguments import (
+    EXPRESSION,
+    is_real_entry,
+    plain_array,
+    real_array,
+    require_finite,
+    require_shape,
+    wrong_type,
+)
 from equivariance.characters import ORDERS
-from equivariance.exact import flat_entries
-from equivariance.generators import symbol
+from equivariance.exact import object_array
 
 
 class Generator(NamedTuple):
@@ -35,18 +42,62 @@ class Generator(NamedTuple):
     first_order: Any = None
     second_order: Any = None
 
-    def symbol(self, frequency):
+    def symbol(self, frequency: Any) -> np.ndarray:
         """M(xi), derivatives replaced by numbers: see ``equivariance.symbol``.
 
         ``symbol(1j * xi)`` is what M does to plane waves exp(i xi . x).
         """
         return symbol(frequency, *self)
 
-    def to_numpy(self):
+    def to_numpy(self) -> "Generator":
         """The same generator in float64."""
         return Generator(
             *(None if x is None else real_array(x, n) for n, x in zip(ORDERS, self, strict=True))
         )
+
+
+def symbol(
+    frequency: Any, zeroth_order: Any = None, first_order: Any = None, second_order: Any = None
+) -> np.ndarray:
+    """M(xi) = C + sum_i xi_i B_i + sum_ij xi_i xi_j S_ij, derivatives replaced by numbers.
+
+    Args:
+        frequency: xi [d], real or complex.
+        zeroth_order: C [out, in]; optional.
+        first_order: B [d, out, in]; optional.
+        second_order: S [d, d, out, in]; optional.
+
+    Returns:
+        Array [out, in].
+
+    Raises:
+        ValueError: if none of C, B and S is given.
+
+    Example:
+
+    >>> import numpy as np
+    >>> symbol(np.array([1.0, 2.0]), second_order=np.eye(2)[:, :, None, None])
+    array([[5.]])
+    """
+    frequency = np.asarray(frequency)
+    if frequency.ndim != 1 or frequency.dtype.kind not in "fiuc":
+        raise ValueError(f"frequency must be a vector of numbers, found {frequency!r}.")
+    terms = []
+    for order, x in enumerate((zeroth_order, first_order, second_order)):
+        if x is None:
+            continue
+        x = np.asarray(x)
+        if order and x.shape[:-2] != order * frequency.shape:
+            raise ValueError(
+                f"{ORDERS[order]} must have the shape {order * frequency.shape} (derivative "
+                f"indices), then out and in, found {x.shape}."
+            )
+        for _ in range(order):
+            x = np.tensordot(frequency, x, 1)
+        terms.append(x)
+    if not terms:
+        raise ValueError("Give at least one of zeroth_order, first_order and second_order.")
+    return sum(terms[1:], terms[0])
 
 
 def infer_shape(generator):
@@ -82,8 +133,8 @@ def read_generator(generator, dim, shape):
         shape: (out, in).
 
     Returns:
-        Dict from the orders given to arrays, and whether they are exact. Exact ones are sympy
-        arrays, the others float64.
+        Dict from the orders given to NumPy arrays, and whether they are exact. Exact ones hold
+        sympy numbers, the others are float64.
 
     Raises:
         TypeError: if it is none of these, or an entry is no real number.
@@ -101,70 +152,43 @@ def read_generator(generator, dim, shape):
             "generator must be a Generator, a triple (C, B, S) or a dict with some of the keys "
             f"{list(ORDERS)}, found {type(generator).__name__}."
         )
-    parts = {name: _entries(x, name) for name, x in parts.items() if x is not None}
-    if not parts:
+    found = {name: _entries(x, name) for name, x in parts.items() if x is not None}
+    if not found:
         raise ValueError("generator is empty: give at least one of C, B and S.")
-    exact = all(x.dtype == object for x in parts.values())
-    for order, name in enumerate(ORDERS):
-        expected = (dim,) * order + tuple(shape)
-        if name in parts and parts[name].shape != expected:
-            letters = "CBS"[order]
-            raise ValueError(
-                f"{name} ({letters}) must have the shape {expected} (derivative indices, out, in), "
-                f"found {parts[name].shape}."
-            )
-    if exact:
-        return {name: _sympy(x) for name, x in parts.items()}, True
-    return {name: _float(x) for name, x in parts.items()}, False
+    for name, x in found.items():
+        order = ORDERS.index(name)
+        title = f"{name}, {'CBS'[order]}[derivative indices, out, in],"
+        require_shape(x, (dim,) * order + tuple(shape), title)
+    if all(x.dtype == object for x in found.values()):
+        sympify = np.vectorize(sympy.sympify, otypes=[object])
+        return {name: sympify(x) if x.size else x for name, x in found.items()}, True
+    return {name: real_array(x, name) for name, x in found.items()}, False
 
 
 def _entries(array, name):
-    """Object array of sympy numbers if all entries are exact, float64 array otherwise."""
+    """Object array of numbers if all entries are exact, float64 array otherwise."""
     if isinstance(array, sympy.MatrixBase | sympy.NDimArray):
-        flat = flat_entries(array)
-        found = np.empty(len(flat), dtype=object)
-        found[:] = flat
-        found = found.reshape(array.shape)
+        found = object_array(array)
     else:
-        try:
-            found = np.asarray(array)
-        except ValueError as error:
-            raise ValueError(f"{name} must be an array, found lists of unequal length.") from error
+        found = plain_array(array, name)
         if np.issubdtype(found.dtype, np.integer):
             found = found.astype(object)
     if found.dtype == object:
         for x in found.flat:
-            if isinstance(x, sympy.Expr | Real) and not isinstance(x, bool):
-                if isinstance(x, sympy.Expr) and x.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo):
-                    raise ValueError(f"{name} must be finite, found the entry {x}.")
-                if isinstance(x, sympy.Expr) and x.is_real is False:
-                    raise TypeError(f"{name} must be real, found the entry {x}.")
-                continue
-            raise TypeError(
-                f"{name} must hold numbers or sympy expressions, found {x!r} ({type(x).__name__})."
-            )
+            if not is_real_entry(x):
+                raise wrong_type(name, EXPRESSION, x)
+            if isinstance(x, sympy.Expr) and x.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo):
+                raise ValueError(f"{name} must be finite, found the entry {x}.")
+            if isinstance(x, sympy.Expr) and x.is_real is False:
+                raise TypeError(f"{name} must be real, found the entry {x}.")
         if all(_is_exact(x) for x in found.flat):
             return found
-    if found.dtype == object and any(
-        isinstance(x, sympy.Expr) and x.free_symbols for x in found.flat
-    ):
-        raise TypeError(f"{name} mixes floats with symbols: write the floats as exact numbers.")
+        if any(isinstance(x, sympy.Expr) and x.free_symbols for x in found.flat):
+            raise TypeError(f"{name} mixes floats with symbols: write the floats as exact numbers.")
     found = real_array(found, name)
-    if not np.all(np.isfinite(found)):
-        at = tuple(int(i) for i in np.argwhere(~np.isfinite(found))[0])
-        raise ValueError(f"{name} must be finite, found {found[at]} at {at}.")
+    require_finite(found, name)
     return found
 
 
 def _is_exact(x):
-    if isinstance(x, sympy.Expr):
-        return not x.has(sympy.Float)
-    return isinstance(x, Rational)
-
-
-def _sympy(array):
-    return sympy.ImmutableDenseNDimArray([sympy.sympify(x) for x in array.flat], array.shape)
-
-
-def _float(array):
-    return np.array(array, dtype=float)
+    return not x.has(sympy.Float) if isinstance(x, sympy.Expr) else isinstance(x, Rational)

@@ -11,12 +11,11 @@ for all g. (The paper's g_il g_ik in the last line is a slip, and it leaves out 
 
 from functools import cached_property, lru_cache
 
-import numpy as np
-
 from equivariance.characters import ORDERS
-from equivariance.factored import FactoredBasis
-from equivariance.pairs import PairSolution
-from equivariance.representations import read_pair
+from equivariance.inputs import read_pair
+from equivariance.parameterization import GeneratorParameterization, parameterize
+from equivariance.representations import Representation
+from equivariance.solutions import PairSolution
 
 
 class GeneratorSolution(PairSolution):
@@ -31,39 +30,41 @@ class GeneratorSolution(PairSolution):
             ``FactoredBasis`` of C, B and S. Use it for large representations.
     """
 
-    orders = range(3)
+    orders = (0, 1, 2)
 
-    def __init__(self, rep_in, rep_out):
+    def __init__(self, rep_in: Representation, rep_out: Representation):
         super().__init__(rep_in, rep_out)
         self.blocks = self.pairs
-        self.factored = {
-            name: FactoredBasis(order, self.decomposition_out, self.decomposition_in, self.blocks)
-            for order, name in enumerate(ORDERS)
-        }
+        self.factored = dict(zip(ORDERS, self.bases, strict=True))
 
     @property
-    def dimensions(self):
+    def dimensions(self) -> dict[str, int]:
         """The dimensions of the spaces of C, B and S, a dict with the keys of ``factored``."""
         return {name: basis.size for name, basis in self.factored.items()}
 
     @cached_property
-    def zeroth_order(self):
+    def zeroth_order(self) -> list:
         """Basis of C: a list of exact sympy arrays [dim_out, dim_in]."""
         return self.factored["zeroth_order"].arrays()
 
     @cached_property
-    def first_order(self):
+    def first_order(self) -> list:
         """Basis of B: a list of exact sympy arrays [d, dim_out, dim_in]."""
         return self.factored["first_order"].arrays()
 
     @cached_property
-    def second_order(self):
+    def second_order(self) -> list:
         """Basis of S: a list of exact sympy arrays [d, d, dim_out, dim_in]."""
         return self.factored["second_order"].arrays()
 
     def parameterization(
-        self, constraint="dissipative", *, through=None, zeroth_order=True, num_factors=1
-    ):
+        self,
+        constraint: str = "dissipative",
+        *,
+        through: Representation | None = None,
+        zeroth_order: bool = True,
+        num_factors: int = 1,
+    ) -> GeneratorParameterization:
         """Free parameters and the map from them to C, B and S.
 
         Args:
@@ -94,8 +95,6 @@ class GeneratorSolution(PairSolution):
         >>> scalars.parameterization("dissipative", through=equivariance.SO2.irrep(1))
         <dissipative generators of 2x0: antisymmetric [1], factors [1, 4]>
         """
-        from equivariance.parameterization import parameterize
-
         return parameterize(
             self,
             constraint,
@@ -104,12 +103,14 @@ class GeneratorSolution(PairSolution):
             num_factors=num_factors,
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         counts = ", ".join(f"{n} of {name}" for name, n in self.dimensions.items())
         return f"<generators {self.rep_in} -> {self.rep_out} under {self.group.name}: {counts}>"
 
 
-def solve_generators(rep_in, rep_out=None):
+def solve_generators(
+    rep_in: Representation, rep_out: Representation | None = None
+) -> GeneratorSolution:
     """Exact bases of the generators that commute with the group.
 
     Each pair of irreducible parts is solved once (and kept for later calls), over the rationals or
@@ -153,45 +154,3 @@ def require_solution(solution):
         raise TypeError(
             f"solution must come from solve_generators, found {type(solution).__name__}."
         )
-
-
-def symbol(frequency, zeroth_order=None, first_order=None, second_order=None):
-    """M(xi) = C + sum_i xi_i B_i + sum_ij xi_i xi_j S_ij, derivatives replaced by numbers.
-
-    Args:
-        frequency: xi [d], real or complex.
-        zeroth_order: C [out, in]; optional.
-        first_order: B [d, out, in]; optional.
-        second_order: S [d, d, out, in]; optional.
-
-    Returns:
-        Array [out, in].
-
-    Raises:
-        ValueError: if none of C, B and S is given.
-
-    Example:
-
-    >>> import numpy as np
-    >>> symbol(np.array([1.0, 2.0]), second_order=np.eye(2)[:, :, None, None])
-    array([[5.]])
-    """
-    frequency = np.asarray(frequency)
-    if frequency.ndim != 1 or frequency.dtype.kind not in "fiuc":
-        raise ValueError(f"frequency must be a vector of numbers, found {frequency!r}.")
-    for order, x in ((1, first_order), (2, second_order)):
-        if x is not None and np.shape(x)[:-2] != order * frequency.shape:
-            raise ValueError(
-                f"{ORDERS[order]} must have the shape {order * frequency.shape} (derivative "
-                f"indices), then out and in, found {np.shape(x)}."
-            )
-    terms = []
-    if zeroth_order is not None:
-        terms.append(np.asarray(zeroth_order))
-    if first_order is not None:
-        terms.append(np.einsum("i,iab->ab", frequency, first_order))
-    if second_order is not None:
-        terms.append(np.einsum("i,j,ijab->ab", frequency, frequency, second_order))
-    if not terms:
-        raise ValueError("Give at least one of zeroth_order, first_order and second_order.")
-    return sum(terms)

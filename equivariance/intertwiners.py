@@ -1,13 +1,24 @@
 """Channel mixings W that commute with the group, rho_out(g) W = W rho_in(g)."""
 
-from collections.abc import Sequence
-from functools import lru_cache
+from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
 import sympy
 
-from equivariance.factored import FactoredBasis
-from equivariance.pairs import PairSolution
-from equivariance.representations import read_pair
+from equivariance.exact import flat_entries
+from equivariance.inputs import read_pair
+from equivariance.parameters import (
+    Parameter,
+    Parameterization,
+    coefficient_scale,
+    exact_combination,
+)
+from equivariance.representations import Representation
+from equivariance.solutions import PairSolution
 
 
 class Intertwiners(PairSolution, Sequence):
@@ -24,43 +35,80 @@ class Intertwiners(PairSolution, Sequence):
 
     orders = (0,)
 
-    def __init__(self, rep_in, rep_out):
+    def __init__(self, rep_in: Representation, rep_out: Representation):
         super().__init__(rep_in, rep_out)
-        self.factored = FactoredBasis(0, self.decomposition_out, self.decomposition_in, self.pairs)
+        (self.factored,) = self.bases
         self.blocks = self.factored.blocks
-        self._matrices = None
 
     @property
-    def dimension(self):
+    def dimension(self) -> int:
         """The number of independent mixings."""
         return self.factored.size
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.factored.size
 
-    def __getitem__(self, n):
-        if self._matrices is None:
-            shape = (self.rep_out.dim, self.rep_in.dim)
-            self._matrices = [
-                sympy.ImmutableMatrix(*shape, sympy.flatten(array.tolist()))
-                for array in self.factored.arrays()
-            ]
+    @cached_property
+    def _matrices(self):
+        shape = self.factored.shape
+        arrays = self.factored.arrays()
+        return [sympy.ImmutableMatrix(*shape, flat_entries(x)) for x in arrays]
+
+    def __getitem__(self, n: Any) -> Any:
         return self._matrices[n]
 
-    def parameterization(self):
+    def parameterization(self) -> MixingParameterization:
         """Free parameters and the map from them to a mixing, a ``MixingParameterization``."""
-        from equivariance.mixing_parameterization import MixingParameterization
-
         return MixingParameterization(self)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"<{len(self)} mixings {self.rep_in} -> {self.rep_out} that commute with "
             f"{self.group.name}>"
         )
 
 
-def solve_intertwiners(rep_in, rep_out=None):
+class MixingParameterization(Parameterization):
+    """Parameters of a channel mixing; made by ``Intertwiners.parameterization``.
+
+    Attributes:
+        mixings: the ``Intertwiners``.
+        parameters: one ``Parameter``, "weights", coefficients in the basis of the mixings.
+
+    Example:
+
+    >>> from equivariance import SO3, solve_intertwiners
+    >>> mixing = solve_intertwiners(2 * SO3.irrep(1), 4 * SO3.irrep(1)).parameterization()
+    >>> mixing
+    <mixings 2x1 -> 4x1: weights [8]>
+    >>> mixing.matrix(mixing.initial(rng=0)).shape
+    (12, 6)
+    """
+
+    def __init__(self, mixings: Intertwiners):
+        self.mixings = mixings
+        basis = mixings.factored
+        scale = coefficient_scale(basis) if basis.size else 0.0
+        description = "coefficients in the basis of the mixings"
+        self.parameters = (Parameter("weights", (basis.size,), scale, 0, description),)
+
+    def matrix(self, values: Mapping[str, Any]) -> np.ndarray:
+        """The mixing W, float64 [..., dim_out, dim_in], of ``{"weights": [..., size]}``."""
+        values, _ = self._read(values)
+        return self.mixings.factored.assemble(values["weights"])
+
+    def exact(self, values: Mapping[str, Any] | None = None) -> sympy.ImmutableMatrix:
+        """The mixing as an exact sympy matrix; by default of the ``symbols()``."""
+        weights = self._read_exact(values)["weights"]
+        return sympy.ImmutableMatrix(exact_combination(weights, self.mixings.factored))
+
+    def _title(self):
+        return f"mixings {self.mixings.rep_in} -> {self.mixings.rep_out}"
+
+
+def solve_intertwiners(
+    rep_in: Representation, rep_out: Representation | None = None
+) -> Intertwiners:
     """Exact basis of the matrices W with rho_out(g) W = W rho_in(g) for all g.
 
     By Schur's lemma there is one for each pair of copies of the same real irreducible

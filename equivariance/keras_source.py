@@ -4,22 +4,28 @@ The file needs Keras and NumPy, not this package or sympy. It holds the irreduci
 as numbers, owns the free parameters, and computes C, B and S from them.
 """
 
+from __future__ import annotations
+
 import ast
 import builtins
+import inspect
 import keyword
 import textwrap
 import unicodedata
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equivariance.exact import to_numpy
 from equivariance.keras_template import TEMPLATE
-from equivariance.parameterization import GeneratorParameterization
+from equivariance.second_order import second_order
+
+if TYPE_CHECKING:
+    from equivariance.parameterization import GeneratorParameterization
 
 WIDTH = 96
 
 
-def keras_source(parameterization, name="EquivariantFlow"):
+def keras_source(parameterization: GeneratorParameterization, name: str = "EquivariantFlow") -> str:
     """A Keras layer with a constrained generator, as the text of a Python file.
 
     The layer takes fields sampled on a periodic grid, [batch, n_1, ..., n_d, channels]. Where
@@ -48,7 +54,8 @@ def keras_source(parameterization, name="EquivariantFlow"):
     <BLANKLINE>
     Group SO2, channels 0 + 1 (3), dissipative: the flow never amplifies, whatever the weights.
     """
-    if not isinstance(parameterization, GeneratorParameterization):
+    kind = getattr(parameterization, "constraint", None)  # which no other parameterization has
+    if kind is None:
         raise TypeError(
             "parameterization must come from solve_generators(...).parameterization(...), found "
             f"{type(parameterization).__name__}."
@@ -58,25 +65,28 @@ def keras_source(parameterization, name="EquivariantFlow"):
         raise ValueError(f"{parameterization} has no parameters: there is nothing to learn.")
     solution = parameterization.solution
     flow = solution.rep_in == solution.rep_out
-    template = TEMPLATE
+    factors = "factors" in parameterization.bases
+    source = TEMPLATE
     text = {
         "HEADLINE": "The flow of an equivariant PDE as a Keras layer."
         if flow
         else "An equivariant differential operator as a Keras layer.",
         "DESCRIPTION": "\n".join(textwrap.wrap(_description(parameterization, flow), WIDTH)),
         "NAME": name,
-        "DIM": str(solution.group.dim),
-        "CHANNELS_IN": str(solution.rep_in.dim),
-        "CHANNELS_OUT": str(solution.rep_out.dim),
-        "MIDDLE": _middle(parameterization),
+        "DIM": solution.group.dim,
+        "CHANNELS_IN": solution.rep_in.dim,
+        "CHANNELS_OUT": solution.rep_out.dim,
+        "MIDDLE": f"CHANNELS_MIDDLE = {parameterization.through.dim}\n" if factors else "",
         "TABLES": "\n".join(_tables(parameterization)),
-        "CLASS_DOC": _class_doc(flow),
-        "GENERATOR": _generator(parameterization),
+        "CLASS_DOC": f"{'exp(M)' if flow else 'M'} applied to fields on a periodic grid, "
+        "M = C + sum B_i d_i + sum S_ij d_i d_j.",
+        "GENERATOR": textwrap.indent("\n".join(_generator(parameterization)), " " * 8),
         "ACTION": "_exponential(matrices) @ stacked" if flow else "matrices @ stacked",
+        "SECOND_ORDER": inspect.getsource(second_order),
     }
     for key, value in text.items():
-        template = template.replace(f"@{key}@", value)
-    source = _without(template, "flow", flow)
+        source = source.replace(f"@{key}@", str(value))
+    source = _without(_without(source, "flow", flow), "factors", factors)
     if name in _names(source):
         raise ValueError(
             f"name = {name!r} is a name that the file itself uses; choose another, such as "
@@ -127,10 +137,9 @@ def _plain(text):
 
 def _description(parameterization, flow):
     solution = parameterization.solution
-    rep_in, rep_out = _plain(solution.rep_in), _plain(solution.rep_out)
-    channels = f"{rep_in} ({solution.rep_in.dim})"
+    channels = f"{_plain(solution.rep_in)} ({solution.rep_in.dim})"
     if not flow:
-        channels = f"{channels} to {rep_out} ({solution.rep_out.dim})"
+        channels += f" to {_plain(solution.rep_out)} ({solution.rep_out.dim})"
     text = f"Group {_plain(solution.group.name)}, channels {channels}"
     if parameterization.constraint == "dissipative":
         return f"{text}, dissipative: the flow never amplifies, whatever the weights."
@@ -139,124 +148,90 @@ def _description(parameterization, flow):
     return f"{text}."
 
 
-def _class_doc(flow):
-    if flow:
-        return (
-            "exp(M) applied to fields on a periodic grid, M = C + sum B_i d_i + sum S_ij d_i d_j."
-        )
-    return "M = C + sum B_i d_i + sum S_ij d_i d_j applied to fields on a periodic grid."
-
-
-def _middle(parameterization):
-    if "factors" not in parameterization.bases:
-        return ""
-    return f"CHANNELS_MIDDLE = {parameterization.through.dim}\n"
-
-
 def _tables(parameterization):
-    lines = ["# Name, shape, mean, standard deviation and power of the unit of length."]
-    lines.append("PARAMETERS = [")
+    """The numbers: parameters, tensors of the pairs, and changes of basis."""
+    solution, centers, parameters = parameterization.solution, [], []
     for p in parameterization.parameters:
-        center = f"CENTER_{p.name.upper()}" if np.any(p.center) else "0.0"
-        lines += [
-            "    (",
-            f'        "{p.name}",',
-            f"        {_tuple(p.shape)},",
-            f"        {center},",
-        ]
-        lines += [f"        {p.scale!r},", f"        {p.length_power},", "    ),"]
-    lines.append("]")
-    centers = []
-    for p in parameterization.parameters:
+        center = "0.0"
         if np.any(p.center):
-            centers.append("# Heat diffusion in every channel.")
-            centers.append(f"CENTER_{p.name.upper()} = [")
-            centers += [f"    {x!r}," for x in map(float, p.center)]
-            centers.append("]")
-    lines = centers + lines
-    lines.append(
-        "# Blocks of irreducible channels: kind, first output and input channel, numbers of"
-    )
-    lines.append("# copies, sizes (tensors, output, input), and the tensors' entries (tensor,")
-    lines.append("# derivatives, output, input, value).")
-    lines.append("BLOCKS = {")
+            center = f"CENTER_{p.name.upper()}"
+            centers += ["# Heat diffusion in every channel.", f"{center} = ["]
+            centers += [*(f"    {x!r}," for x in map(float, p.center)), "]"]
+        entries = (f'"{p.name}"', _tuple(p.shape), center, repr(p.scale), p.length_power)
+        parameters += ["    (", *(f"        {x}," for x in entries), "    ),"]
+    lines = [
+        *centers,
+        "# Name, shape, mean, standard deviation and power of the unit of length.",
+        *("PARAMETERS = [", *parameters, "]"),
+        "# Blocks of irreducible channels: kind, first output and input channel, numbers of",
+        "# copies, sizes (tensors, output, input), and the tensors' entries (tensor,",
+        "# derivatives, output, input, value).",
+        "BLOCKS = {",
+    ]
     for name, basis in parameterization.bases.items():
-        lines.append(f'    "{name}": [')
-        for block in basis.blocks:
-            lines += _block(block, basis.order)
-        lines.append("    ],")
+        blocks = (line for term in basis.terms for line in _block(term))
+        lines += [f'    "{name}": [', *blocks, "    ],"]
     lines.append("}")
-    solution = parameterization.solution
     for side, parts in (
-        ("IN", solution.decomposition_in),
-        ("OUT", solution.decomposition_out),
+        ("input", solution.decomposition_in),
+        ("output", solution.decomposition_out),
     ):
-        q = parts.change_of_basis_numpy
-        lines.append(f"# Channels of the {'input' if side == 'IN' else 'output'}: row, column and")
+        q, name = parts.change_of_basis_numpy, f"BASIS_{side.removesuffix('put').upper()}"
+        lines.append(f"# Channels of the {side}: row, column and")
         lines.append("# entry of the change of basis from irreducible channels; None if it is 1.")
         if np.array_equal(q, np.eye(len(q))):
-            lines.append(f"BASIS_{side} = None")
+            lines.append(f"{name} = None")
             continue
-        lines.append(f"BASIS_{side} = [")
-        lines += [f"    ({i}, {j}, {float(q[i, j])!r})," for i, j in np.argwhere(q).tolist()]
-        lines.append("]")
+        places = np.argwhere(q).tolist()
+        rows = (f"    ({i}, {j}, {float(q[i, j])!r})," for i, j in places)
+        lines += [f"{name} = [", *rows, "]"]
     return lines
 
 
-def _block(block, order):
-    if hasattr(block, "kind"):  # a SymmetricBlock
-        pair, kind, tensors = block.pair, block.kind, block.tensors
-    else:
-        pair, kind, tensors = block, "free", block.basis(order)
-    out, inside = pair.out, pair.inside
-    sizes = (len(tensors), out.irrep.dim, inside.irrep.dim)
-    lines = ["        (", f'            "{kind}",', f"            ({out.start}, {inside.start}),"]
-    lines.append(f"            ({out.multiplicity}, {inside.multiplicity}),")
-    lines += [f"            {_tuple(sizes)},", "            ["]
-    for n, tensor in enumerate(tensors):
-        array = to_numpy(tensor)
-        array = array.reshape(-1, *array.shape[-2:])
-        for p, o, i in np.argwhere(array).tolist():
-            lines.append(f"                ({n}, {p}, {o}, {i}, {float(array[p, o, i])!r}),")
-    return [*lines, "            ],", "        ),"]
+def _block(term):
+    out, inside = term.pair.out, term.pair.inside
+    entries = [
+        f"        ({n}, {p}, {o}, {i}, {float(tensor.array_numpy[p, o, i])!r}),"
+        for n, tensor in enumerate(term.tensors)
+        for p, o, i in np.argwhere(tensor.array_numpy).tolist()
+    ]
+    lines = [
+        "(",
+        f'    "{term.kind}",',
+        f"    ({out.start}, {inside.start}),",
+        f"    ({out.multiplicity}, {inside.multiplicity}),",
+        f"    {_tuple((len(term.tensors), out.irrep.dim, inside.irrep.dim))},",
+        *("    [", *entries, "    ],"),
+        "),",
+    ]
+    return [" " * 8 + line for line in lines]
 
 
 def _tuple(values):
-    values = [str(int(x)) for x in values]
-    return f"({values[0]},)" if len(values) == 1 else f"({', '.join(values)})"
+    return repr(tuple(int(x) for x in values))
 
 
 def _generator(parameterization):
-    lines = []
-    shapes = {"c": "(1, CHANNELS_OUT, CHANNELS_IN)", "b": "(DIM, CHANNELS_OUT, CHANNELS_IN)"}
-    names = {"c": "zeroth_order", "b": "first_order", "s": "second_order"}
-    if parameterization.constraint == "dissipative":
-        names = {"c": "antisymmetric", "b": "symmetric"}
+    """The lines that compute C, B and S."""
     sizes = {"c": "1", "b": "DIM", "s": "DIM**2"}
-    signs = {"antisymmetric": -1.0, "symmetric": 1.0}
-    for letter, name in names.items():
+    signs = {"antisymmetric": ", sign=-1.0", "symmetric": ", sign=1.0"}
+    lines = []
+    for (letter, size), name in zip(sizes.items(), parameterization.names, strict=True):
         if name in parameterization.bases:
-            call = f'self._assemble("{name}", {sizes[letter]}, CHANNELS_OUT'
-            call += f", sign={signs[name]})" if name in signs else ")"
+            call = f'self._assemble("{name}", {size}, CHANNELS_OUT{signs.get(name, "")})'
             lines.append(f"{letter} = _to_channels({call})")
-        elif letter == "s":
-            lines.append("s = ops.zeros((DIM**2, CHANNELS_OUT, CHANNELS_IN), self.variable_dtype)")
+        elif letter == "s" and "factors" in parameterization.bases:
+            lines += [
+                "q = ops.stack(",
+                "    [",
+                '        self._assemble("factors", DIM, CHANNELS_MIDDLE, factor)',
+                "        for factor in range(self.factors.shape[0])",
+                "    ]",
+                ")",
+                "s = ops.reshape(second_order(q, ops.einsum), (DIM**2, CHANNELS_OUT, CHANNELS_IN))",
+                "s = _to_channels(s)",
+            ]
         else:
-            lines.append(f"{letter} = ops.zeros({shapes[letter]}, self.variable_dtype)")
-    if parameterization.constraint == "dissipative":
-        lines += _factors("factors" in parameterization.bases)
-    return "\n".join(f"        {line}" for line in lines)
-
-
-def _factors(present):
-    if not present:
-        return ["s = ops.zeros((DIM**2, CHANNELS_OUT, CHANNELS_IN), self.variable_dtype)"]
-    return [
-        "# S_ij = 1/4 sum over factors Q of Q_i^T Q_j + Q_j^T Q_i.",
-        "s = 0.0",
-        "for factor in range(self.factors.shape[0]):",
-        '    q = self._assemble("factors", DIM, CHANNELS_MIDDLE, factor)',
-        '    product = ops.einsum("ima,jmb->ijab", q, q)',
-        "    s = s + (product + ops.swapaxes(product, 0, 1)) / 4.0",
-        "s = _to_channels(ops.reshape(s, (DIM**2, CHANNELS_OUT, CHANNELS_IN)))",
-    ]
+            shape = f"({size}, CHANNELS_OUT, CHANNELS_IN)"
+            lines.append(f"{letter} = ops.zeros({shape}, self.variable_dtype)")
+    return lines

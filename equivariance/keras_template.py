@@ -198,6 +198,10 @@ def _fourier(real, imag):
         real, imag = ops.fft((real, imag))
         real, imag = (ops.moveaxis(x, -1, axis) for x in (real, imag))
     return real, imag
+#[factors
+
+
+@SECOND_ORDER@#factors]
 #[flow
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from sympy import QQ
 from sympy.polys.matrices import DomainMatrix
 
-from equivariance.exact import block_diagonal, identity, kron, sparse
+from equivariance.exact import block_diagonal, kron, sparse
 
 
 class Turn(NamedTuple):
@@ -25,8 +25,8 @@ class Model(NamedTuple):
     """The generators of a representation in its working basis.
 
     The matrices of the representation are those here between two diagonal ones: with
-    ``D = diag(scale)``, ``D^(1/2) X D^(-1/2)``. Square roots, as those of spherical harmonics, stay
-    out of the exact solution this way.
+    ``D = diag(scale)``, ``D^(1/2) X D^(-1/2)``. This keeps square roots, as those of spherical
+    harmonics, out of the exact solution.
     """
 
     lie: tuple  # one DomainMatrix a Lie-algebra generator
@@ -34,10 +34,15 @@ class Model(NamedTuple):
     scale: tuple  # positive rationals
     turns: tuple = ()  # one Turn a discrete generator that is a rotation by 2 pi / n
 
+    @property
+    def plain(self):
+        """The matrices of all generators that are no turns."""
+        return [*self.lie, *self.discrete]
+
     @staticmethod
     def of_product(left, right, field):
         """The model of the tensor product."""
-        ones = [identity(len(x.scale), field) for x in (left, right)]
+        ones = [DomainMatrix.eye(len(x.scale), field) for x in (left, right)]
 
         def derivation(x, y):
             return kron(x, ones[1]) + kron(ones[0], y)
@@ -78,12 +83,15 @@ class Model(NamedTuple):
         )
 
     @staticmethod
-    def trivial(like, field):
-        """The model of one channel that no generator changes."""
-        zero, one = sparse({}, (1, 1), field), identity(1, field)
-        return Model(
+    def of_factors(factors, like, field):
+        """The model of a product of any number of factors; ``like`` is one of the same group."""
+        zero, one = sparse({}, (1, 1), field), DomainMatrix.eye(1, field)
+        found = Model(
             tuple(zero for _ in like.lie),
             tuple(one for _ in like.discrete),
             (QQ(1),),
             tuple(Turn(x.order, zero, (1,)) for x in like.turns),
         )
+        for factor in factors:
+            found = Model.of_product(found, factor, field)
+        return found

@@ -9,12 +9,15 @@ A parity is "+" or "-" directly behind a frequency; a "+" with another term behi
 "*" is the dual. What ``str`` makes of a representation of a built-in group can be read back.
 """
 
+import operator
 import re
 
 from equivariance.arguments import MAX_CHANNELS
 from equivariance.groups import O2, SO2, SO3, Cyclic, Dihedral, Group
+from equivariance.representations import Representation
 
 MAX_ORDER = 360
+DIGITS = "0123456789"
 WINDOW = 40  # characters shown on either side of a mistake
 GROUPS = {"SO2": SO2, "O2": O2, "SO3": SO3}
 KNOWN_GROUPS = "SO2, O2, SO3, C<n> and D<n>, such as C4 or D6"
@@ -29,7 +32,7 @@ class NotationError(ValueError):
         reason: what is wrong there.
     """
 
-    def __init__(self, text, position, reason):
+    def __init__(self, text: str, position: int, reason: str):
         self.text, self.position, self.reason = text, position, reason
         shown = "".join(c if c.isprintable() else " " for c in text)
         start = max(0, position - WINDOW)
@@ -39,7 +42,7 @@ class NotationError(ValueError):
         super().__init__(f"{reason}\n  {shown}\n  {' ' * (len(before) + position - start)}^")
 
 
-def parse_group(text):
+def parse_group(text: str) -> Group:
     """A built-in group from its name.
 
     Args:
@@ -77,7 +80,7 @@ def parse_group(text):
     return (Cyclic if match[1] == "C" else Dihedral)(n)
 
 
-def parse_representation(text, group):
+def parse_representation(text: str, group: Group) -> Representation:
     """A representation from text.
 
     Args:
@@ -122,18 +125,24 @@ class _Reader:
 
     def read(self):
         rep = self._sum()
+        if self._peek() == ")":
+            self._fail("There is no '(' for this ')'.")
         if self._peek():
-            if self._peek() == ")":
-                self._fail("There is no '(' for this ')'.")
             self._fail(f"Unexpected {self._peek()!r}.")
         return rep
 
     def _sum(self):
-        total = self._term()
-        while self._peek() == "+":
+        return self._chain("+", self._term, operator.add)
+
+    def _product(self):
+        return self._chain("@", self._factor, operator.matmul)
+
+    def _chain(self, sign, part, joined):
+        total = part()
+        while self._peek() == sign:
             start = self.at
             self.at += 1
-            total = self._checked(start, lambda left=total: left + self._term())
+            total = self._checked(start, lambda left=total: joined(left, part()))
         return total
 
     def _term(self):
@@ -149,17 +158,9 @@ class _Reader:
             self._fail("A multiplicity must be at least 1.", start)
         return self._checked(start, lambda: int(match[1]) * self._product())
 
-    def _product(self):
-        total = self._factor()
-        while self._peek() == "@":
-            start = self.at
-            self.at += 1
-            total = self._checked(start, lambda left=total: left @ self._factor())
-        return total
-
     def _factor(self):
         c = self._peek()
-        if c.isdigit() and c.isascii():
+        if c in DIGITS and c:
             rep = self._irrep()
         elif c in ("T", "t"):
             rep = self._tensor()
@@ -171,19 +172,16 @@ class _Reader:
             if self._peek() != ")":
                 self._fail("A ')' is missing here.")
             self.at, self.depth = self.at + 1, self.depth - 1
-        elif not c:
-            self._fail(
-                "A representation is missing here."
-                if self.text.strip()
-                else "The representation is empty; write for example '2x0 + 1'."
-            )
-        else:
+        elif c:
             self._fail(f"Expected a frequency such as 1, T(p,q) or '(', found {c!r}.")
+        elif self.text.strip():
+            self._fail("A representation is missing here.")
+        else:
+            self._fail("The representation is empty; write for example '2x0 + 1'.")
         while self._peek() == "*":
             star = self.at
             self.at += 1
-            follows = self._peek()
-            if follows and (follows.isdigit() or follows in "T("):
+            if self._peek() and self._peek() in f"{DIGITS}T(":
                 self._fail(
                     "'*' is the dual; write multiples with x (2x1) and products with @.", star
                 )
@@ -193,44 +191,40 @@ class _Reader:
     def _irrep(self):
         start = self.at
         index = self._integer()
-        sign = self.text[self.at : self.at + 1]
-        arguments = ()
-        if sign == "-" or (sign == "+" and self._is_parity()):
-            self.at += 1
-            arguments = (1 if sign == "+" else -1,)
-        if arguments and not hasattr(self.group, "reflections"):
-            self._fail(f"{self.group.name} has no reflections, so no parity.", self.at - 1)
-        return self._checked(start, lambda: self.group.irrep(index, *arguments))
-
-    def _is_parity(self):
-        """Whether the "+" here is a parity: no term begins behind it."""
-        rest = self.text[self.at + 1 :].lstrip()
-        return not rest or rest[0] in "+@)*"
+        sign, rest = self.text[self.at : self.at + 1], self.text[self.at + 1 :].lstrip()
+        # A "+" is a parity if no term begins behind it.
+        if sign != "-" and not (sign == "+" and (not rest or rest[0] in "+@)*")):
+            return self._checked(start, lambda: self.group.irrep(index))
+        if not self.group.reflections:
+            self._fail(f"{self.group.name} has no reflections, so no parity.")
+        self.at += 1
+        return self._checked(start, lambda: self.group.irrep(index, int(f"{sign}1")))
 
     def _tensor(self):
         start = self.at
         self.at += 1
         numbers = []
-        for before, after in (("(", ","), ("", ")")):
+        for before, after in ("(", ","), ("", ")"):
             if before:
-                if self._peek() != before:
-                    self._fail("A tensor representation is written T(p,q): '(' expected here.")
-                self.at += 1
-            c = self._peek()
-            if not (c.isdigit() and c.isascii()):
+                self._expect(before)
+            if not self._peek() or self._peek() not in DIGITS:
                 self._fail("A tensor representation is written T(p,q): a number expected here.")
             numbers.append(self._integer())
-            if self._peek() != after:
-                self._fail(f"A tensor representation is written T(p,q): {after!r} expected here.")
-            self.at += 1
+            self._expect(after)
         return self._checked(start, lambda: self.group.tensor(*numbers))
 
+    def _expect(self, c):
+        if self._peek() != c:
+            self._fail(f"A tensor representation is written T(p,q): {c!r} expected here.")
+        self.at += 1
+
     def _integer(self):
-        match = re.compile(r"\d+", re.ASCII).match(self.text, self.at)
-        if len(match[0]) > 4:
-            self._fail(f"The number {match[0][:12]} is too large.")
-        self.at = match.end()
-        return int(match[0])
+        digits = self.text[self.at :]
+        digits = digits[: len(digits) - len(digits.lstrip(DIGITS))]
+        if len(digits) > 4:
+            self._fail(f"The number {digits[:12]} is too large.")
+        self.at += len(digits)
+        return int(digits)
 
     def _checked(self, start, make):
         """What ``make`` gives; its errors, and too many channels, point at ``start``."""
@@ -248,8 +242,7 @@ class _Reader:
 
     def _peek(self):
         """The next character that is no space, or ""."""
-        while self.at < len(self.text) and self.text[self.at].isspace():
-            self.at += 1
+        self.at = len(self.text) - len(self.text[self.at :].lstrip())
         return self.text[self.at : self.at + 1]
 
     def _fail(self, reason, position=None):

@@ -7,11 +7,11 @@ their like as far as they are solutions, completed by the solver's tensors.
 from dataclasses import dataclass
 from functools import cache
 
+import numpy as np
 import sympy
 from sympy import LeviCivita as epsilon
-from sympy import Rational
 
-from equivariance.exact import dense_array, flat_entries, simplified
+from equivariance.exact import dense_array, flat_entries, nonzero_entries, simplified
 from equivariance.representations import Irrep, Tensor
 
 # A quarter turn to the left: (v1, v2) -> (-v2, v1).
@@ -49,15 +49,10 @@ def is_vector(rep):
 def operators(irrep_out, irrep_in, order, tensors):
     """A basis of the operators of an order between two irreducible representations.
 
-    Args:
-        irrep_out, irrep_in: the representations.
-        order: number of derivatives, 0, 1 or 2.
-        tensors: the solver's basis, a tuple of exact arrays [d, ..., out, in].
-
-    Returns:
-        A list of ``Operator``, as many as tensors: named ones first.
+    They are as many as the solver's tensors, exact arrays [d, ..., out, in]; named ones come first.
     """
-    found, rows = [], []
+    found: list[Operator] = []
+    rows: list = []
     for name, array in _named(irrep_out, irrep_in, order):
         row = _coordinates(array, tensors)
         if row is not None and _rank([*rows, row]) > len(rows):
@@ -73,12 +68,12 @@ def operators(irrep_out, irrep_in, order, tensors):
 
 def _coordinates(array, tensors):
     """An array in the solver's basis of orthogonal tensors; None if it is no solution."""
-    rest = {n: x for n, x in enumerate(flat_entries(array)) if x != 0}
+    rest = dict(nonzero_entries(array))
     found = []
     for tensor in tensors:
-        entries = {n: x for n, x in enumerate(flat_entries(tensor)) if x != 0}
+        entries = dict(nonzero_entries(tensor))
         overlap = simplified(
-            sum((rest[n] * x for n, x in entries.items() if n in rest), Rational(0))
+            sum((rest[n] * x for n, x in entries.items() if n in rest), sympy.S.Zero)
         )
         found.append(sympy.radsimp(overlap / simplified(sum(x * x for x in entries.values()))))
         if overlap:
@@ -99,62 +94,44 @@ def _named(out, inside, order):
     """Pairs (name, array) for the shapes of the two representations, solutions or not."""
     d = out.group.dim
     same = out == inside and (out.dim == 1 or isinstance(out, Irrep) or is_vector(out))
-    one, two = out.dim == 1, inside.dim == 1
     if order == 0 and same:
-        yield "identity", _matrix(sympy.eye(out.dim))
+        yield "identity", _array(out.dim, out.dim, 0, delta)
         if out.dim == 2:
-            yield "turn", _matrix(sympy.Matrix(TURN))
-    if order == 1 and one and is_vector(inside):
-        yield "div", _array(d, lambda i, a: sympy.Integer(i == a), 1, (1, d))
+            yield "turn", _array(2, 2, 0, lambda a, b: TURN[a][b])
+    if order == 1 and out.dim == 1 and is_vector(inside):
+        yield "div", _array(1, d, 1, lambda i, _, b: delta(i, b))
         if d == 2:
-            yield "curl", _array(d, lambda i, a: epsilon(i, a), 1, (1, d))
-    if order == 1 and two and is_vector(out):
-        yield "grad", _array(d, lambda i, a: sympy.Integer(i == a), 1, (d, 1))
+            yield "curl", _array(1, d, 1, lambda i, _, b: epsilon(i, b))
+    if order == 1 and inside.dim == 1 and is_vector(out):
+        yield "grad", _array(d, 1, 1, lambda i, a, _: delta(i, a))
         if d == 2:
-            yield "rot", _array(d, lambda i, a: epsilon(i, a), 1, (d, 1))
+            yield "rot", _array(d, 1, 1, lambda i, a, _: epsilon(i, a))
     if order == 1 and d == 3 and same and is_vector(out):
-        entries = [epsilon(a, i, b) for i in range(3) for a in range(3) for b in range(3)]
-        yield "curl", sympy.ImmutableDenseNDimArray(entries, (3, 3, 3))
+        yield "curl", _array(3, 3, 1, lambda i, a, b: epsilon(a, i, b))
     if order == 2 and same:
-        yield "laplacian", _laplacian(d, sympy.eye(out.dim))
+        n = out.dim
+        yield "laplacian", _array(n, n, 2, lambda i, j, a, b: delta(i, j) * delta(a, b), d)
         if is_vector(out):
-            div = _second(d, lambda i, j, a, b: Rational(int(a == i and b == j)))
-            yield "grad div", div
-            if d == 2:
-                yield "laplacian turn", _laplacian(d, sympy.Matrix(TURN))
-                yield "rot div", _second(d, lambda i, j, a, b: epsilon(i, a) * int(b == j))
-        elif out.dim == 2:
-            yield "laplacian turn", _laplacian(d, sympy.Matrix(TURN))
+            yield "grad div", _array(d, d, 2, lambda i, j, a, b: delta(i, a) * delta(j, b))
+        if n == 2:
+            yield "laplacian turn", _array(2, 2, 2, lambda i, j, a, b: delta(i, j) * TURN[a][b], d)
+        if is_vector(out) and d == 2:
+            yield "rot div", _array(2, 2, 2, lambda i, j, a, b: epsilon(i, a) * delta(j, b))
 
 
-def _matrix(matrix):
-    return sympy.ImmutableDenseNDimArray(list(matrix), matrix.shape)
+def delta(i, j):
+    """Kronecker's symbol."""
+    return int(i == j)
 
 
-def _array(d, entry, order, shape):
+def _array(rows, columns, order, entry, dim=None):
+    """The array [d, ..., rows, columns] of a function of its indices, symmetric in derivatives."""
+    shape = (dim or max(rows, columns),) * order + (rows, columns)
     entries = [
-        entry(i, max(a, b)) for i in range(d) for a in range(shape[0]) for b in range(shape[1])
+        sympy.Rational(entry(*at) + entry(*at[:order][::-1], *at[order:]), 2)
+        for at in np.ndindex(*shape)
     ]
-    return sympy.ImmutableDenseNDimArray(entries, (d,) * order + shape)
-
-
-def _second(d, entry):
-    """The array [d, d, d, d] of an operator with two derivatives, symmetric in them."""
-    r = range(d)
-    entries = [
-        (entry(i, j, a, b) + entry(j, i, a, b)) / sympy.Integer(2)
-        for i in r
-        for j in r
-        for a in r
-        for b in r
-    ]
-    return sympy.ImmutableDenseNDimArray(entries, (d, d, d, d))
-
-
-def _laplacian(d, matrix):
-    r, n = range(d), range(matrix.rows)
-    entries = [matrix[a, b] * int(i == j) for i in r for j in r for a in n for b in n]
-    return sympy.ImmutableDenseNDimArray(entries, (d, d, *matrix.shape))
+    return sympy.ImmutableDenseNDimArray(entries, shape)
 
 
 def _rank(rows):

@@ -12,18 +12,21 @@ H = G gives beta = 0 and an invariant Sigma. For continuous rotations this is al
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 import sympy
 
-from equivariance.arguments import real_array
+from equivariance.arguments import real_array, require_finite, require_shape, wrong_type
 from equivariance.exact import to_numpy
 from equivariance.groups.elements import MatrixElement
+from equivariance.groups.plane import PlaneGroup
+from equivariance.inputs import arrow, read_pair
 from equivariance.intertwiners import solve_intertwiners
 from equivariance.parameters import Parameter, Parameterization
-from equivariance.representations import read_pair
+from equivariance.representations import Representation
 
+MEMBER = ("kernel", "drift", "diffusion_factor")  # what an orbit's member has
 KINDS = ("generic", "mirror", "center")
 MAX_SIZE = 200  # elements of a group
 # Initial drift and diffusion radius in units of the points' distance.
@@ -43,12 +46,11 @@ class DiffusionOrbits(Parameterization):
             does not allow is averaged away.
     """
 
-    def __init__(self, rep_in, rep_out, stabilizers):
+    def __init__(self, rep_in: Representation, rep_out: Representation, stabilizers: list[list]):
         self.rep_in, self.rep_out, group = rep_in, rep_out, rep_in.group
-        self._elements = finite_elements(group)
         self._matrices = [
             [to_numpy(x) for x in (g.matrix, rep_in.matrix(g), rep_out.matrix(g))]
-            for g in self._elements
+            for g in finite_elements(group)
         ]
         self._space = np.array([x[0] for x in self._matrices])
         self._stabilizers = [self._closure(x, n) for n, x in enumerate(stabilizers)]
@@ -58,24 +60,23 @@ class DiffusionOrbits(Parameterization):
         count, d = len(stabilizers), group.dim
         self._invariants = solve_intertwiners(group.trivial, rep_out).factored
         scale = 1.0 / np.sqrt(self.num_basis * rep_in.dim)
-        found = [
+        factor = (
+            (count, d, d),
+            DIFFUSION / 10,
+            1,
+            "seeds of L, Sigma = L L^T",
+            DIFFUSION * np.eye(d),
+        )
+        self.parameters = (
             Parameter("kernel", (count, rep_in.dim, rep_out.dim), scale, 0, "seeds of W"),
             Parameter("drift", (count, d), DRIFT / np.sqrt(d), 1, "seeds of beta"),
-            Parameter(
-                "diffusion_factor",
-                (count, d, d),
-                DIFFUSION / 10,
-                1,
-                "seeds of L, Sigma = L L^T",
-                DIFFUSION * np.eye(d),
-            ),
-        ]
-        if self._invariants.size:
-            size = self._invariants.size
-            found.append(Parameter("bias", (size,), 0.0, 0, "coefficients of the invariants"))
-        self.parameters = tuple(found)
+            Parameter("diffusion_factor", *factor),
+        )
+        if size := self._invariants.size:
+            description = "coefficients of the invariants"
+            self.parameters += (Parameter("bias", (size,), 0.0, 0, description),)
 
-    def weights(self, values):
+    def weights(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The weights of a ``tfpn.layers.PNConv`` for the given parameters.
 
         Args:
@@ -87,29 +88,17 @@ class DiffusionOrbits(Parameterization):
             With them its mean commutes with the group (given one noise for all channels, or one
             for each irreducible part); its variances do for scalar channels.
         """
-        values, leading = self._read(values)
-        if leading:
-            raise ValueError(f"weights takes no leading axes, found {leading}.")
-        kernels, drifts, factors = [], [], []
+        values = self._read_one(values, "weights")
+        found: list[tuple] = []
         for n, (stabilizer, cosets) in enumerate(zip(self._stabilizers, self._cosets, strict=True)):
-            seed = values["kernel"][n].T, values["drift"][n], values["diffusion_factor"][n]
-            w, beta, factor = self._averaged(seed, stabilizer)
-            for g in cosets:
-                w_g, beta_g, factor_g = self._moved(w, beta, factor, g)
-                kernels.append(w_g.T)
-                drifts.append(beta_g)
-                factors.append(factor_g)
+            seed = self._averaged([values[name][n] for name in MEMBER], stabilizer)
+            found += [self._moved(seed, g) for g in cosets]
         bias = np.zeros(self.rep_out.dim)
-        if self._invariants.size:
+        if "bias" in values:
             bias = self._invariants.assemble(values["bias"])[:, 0]
-        return {
-            "kernel": np.array(kernels),
-            "drift": np.array(drifts),
-            "diffusion_factor": np.array(factors),
-            "bias": bias,
-        }
+        return {**_by_name(found), "bias": bias}
 
-    def project(self, weights):
+    def project(self, weights: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The parameters whose weights are nearest to given ones: brings each orbit's members home.
 
         Use it after a training step that treats the weights of a ``PNConv`` as free.
@@ -123,68 +112,47 @@ class DiffusionOrbits(Parameterization):
         Raises:
             ValueError: if a shape does not fit.
         """
-        d, c_in, c_out = self._space.shape[-1], self.rep_in.dim, self.rep_out.dim
-        k = self.num_basis
-        shapes = {
-            "kernel": (k, c_in, c_out),
-            "drift": (k, d),
-            "diffusion_factor": (k, d, d),
-            "bias": (c_out,),
-        }
-        arrays = {}
+        d, c_in, c_out, k = self.rep_in.group.dim, self.rep_in.dim, self.rep_out.dim, self.num_basis
+        shapes = dict(zip(MEMBER, ((k, c_in, c_out), (k, d), (k, d, d)), strict=True))
         if not isinstance(weights, Mapping):
             raise TypeError(f"weights must be a dict, found {type(weights).__name__}.")
-        for name, shape in shapes.items():
-            if name == "bias" and name not in weights:
-                continue
+        weights = {"bias": np.zeros(c_out), **weights}
+        arrays = {}
+        for name, shape in {**shapes, "bias": (c_out,)}.items():
             if name not in weights:
-                raise ValueError(f"weights has no {name!r}; it needs {list(shapes)[:3]}.")
-            arrays[name] = real_array(weights[name], f"weights[{name!r}]")
-            if arrays[name].shape != shape:
-                raise ValueError(
-                    f"weights[{name!r}] must have the shape {shape}, found {arrays[name].shape}."
-                )
-            if not np.isfinite(arrays[name]).all():
-                raise ValueError(f"weights[{name!r}] is not finite.")
-        found = {"kernel": [], "drift": [], "diffusion_factor": []}
-        start = 0
+                raise ValueError(f"weights has no {name!r}; it needs {list(shapes)}.")
+            title = f"weights[{name!r}]"
+            arrays[name] = real_array(weights[name], title)
+            require_shape(arrays[name], shape, title)
+            require_finite(arrays[name], title)
+        members = list(zip(*(arrays[name] for name in MEMBER), strict=True))
+        seeds, start = [], 0
         for stabilizer, cosets in zip(self._stabilizers, self._cosets, strict=True):
-            home = []
-            for n, g in enumerate(cosets, start):
-                member = arrays["kernel"][n].T, arrays["drift"][n], arrays["diffusion_factor"][n]
-                home.append(self._moved(*member, self._inverse[g]))
+            inverses = [self._position(self._space[g].T) for g in cosets]
+            home = [self._moved(members[start + n], g) for n, g in enumerate(inverses)]
+            seeds.append(self._averaged(_mean(home), stabilizer))
             start += len(cosets)
-            seed = [np.mean(x, axis=0) for x in zip(*home, strict=True)]
-            w, beta, factor = self._averaged(seed, stabilizer)
-            found["kernel"].append(w.T)
-            found["drift"].append(beta)
-            found["diffusion_factor"].append(factor)
-        found = {name: np.array(x) for name, x in found.items()}
+        found = _by_name(seeds)
         if self._invariants.size:
             basis = self._invariants.dense()[:, :, 0]
-            bias = arrays.get("bias", np.zeros(c_out))
-            found["bias"] = basis @ bias / np.sum(basis**2, axis=-1)
+            found["bias"] = basis @ arrays["bias"] / np.sum(basis**2, axis=-1)
         return found
 
-    @cached_property
-    def _inverse(self):
-        """The position of each element's inverse."""
-        return [self._position(np.linalg.inv(x)) for x in self._space]
-
     def _position(self, matrix):
+        """The number of the element with a matrix; None if there is none."""
         errors = np.abs(self._space - matrix).max(axis=(1, 2))
         n = int(errors.argmin())
         return n if errors[n] < 1e-8 else None
 
     def _closure(self, generators, n):
-        found = [self._position(np.eye(self._space.shape[-1]))]
-        positions = []
-        for g in generators:
-            g = self.rep_in.group.element(g)
-            position = self._position(to_numpy(g.matrix))
-            if position is None:
-                raise ValueError(f"orbits[{n}]: {g} is no element of {self.rep_in.group.name}.")
-            positions.append(position)
+        """The elements that the generators of the orbit n's stabiliser generate."""
+        group = self.rep_in.group
+        elements = [group.element(g) for g in generators]
+        positions = [self._position(to_numpy(g.matrix)) for g in elements]
+        if None in positions:
+            wrong = elements[positions.index(None)]
+            raise ValueError(f"orbits[{n}]: {wrong} is no element of {group.name}.")
+        found = [self._position(np.eye(group.dim))]
         for a in found:  # grows
             for b in positions:
                 product = self._position(self._space[b] @ self._space[a])
@@ -195,30 +163,41 @@ class DiffusionOrbits(Parameterization):
     def _representatives(self, stabilizer):
         """One element of each coset g H."""
         seen, found = set(), []
-        for g in range(len(self._elements)):
-            if g not in seen:
-                found.append(g)
-                seen |= {self._position(self._space[g] @ self._space[h]) for h in stabilizer}
+        for n, g in enumerate(self._space):
+            if n not in seen:
+                found.append(n)
+                seen |= {self._position(g @ self._space[h]) for h in stabilizer}
         return found
 
-    def _moved(self, w, beta, factor, g):
-        """The member g of the orbit. A factor L becomes g L g^-1: Sigma becomes g Sigma g^T."""
+    def _moved(self, member, g):
+        """The member (W^T, beta, L) moved by g: L becomes g L g^T, so Sigma becomes g Sigma g^T."""
         space, rho_in, rho_out = self._matrices[g]
-        return rho_out @ w @ np.linalg.inv(rho_in), space @ beta, space @ factor @ space.T
+        kernel, beta, factor = member
+        return rho_in @ kernel @ rho_out.T, space @ beta, space @ factor @ space.T
 
     def _averaged(self, seed, stabilizer):
-        moved = [self._moved(*seed, h) for h in stabilizer]
-        return [np.mean(x, axis=0) for x in zip(*moved, strict=True)]
+        return _mean([self._moved(seed, h) for h in stabilizer])
 
     def _title(self):
         sizes = " + ".join(str(len(x)) for x in self._cosets)
-        channels = (
-            f"{self.rep_in}" if self.rep_in == self.rep_out else f"{self.rep_in} -> {self.rep_out}"
-        )
+        channels = arrow(self.rep_in, self.rep_out)
         return f"orbits of {sizes} diffusions, {channels} of {self.rep_in.group.name}"
 
 
-def diffusion_orbits(rep_in, rep_out=None, orbits=("generic", "center")):
+def _mean(members):
+    return [np.mean(x, axis=0) for x in zip(*members, strict=True)]
+
+
+def _by_name(members):
+    arrays = map(np.array, zip(*members, strict=True))
+    return dict(zip(MEMBER, arrays, strict=True))
+
+
+def diffusion_orbits(
+    rep_in: Representation,
+    rep_out: Representation | None = None,
+    orbits: Sequence = ("generic", "center"),
+) -> DiffusionOrbits:
     """Equivariant sum_k W_k exp(D_k) under a finite group, as free parameters of a ``PNConv``.
 
     Args:
@@ -252,25 +231,20 @@ def diffusion_orbits(rep_in, rep_out=None, orbits=("generic", "center")):
         raise ValueError(
             f"orbits must be a sequence of {list(KINDS)} or stabilisers, found {orbits!r}."
         )
+    known = {"generic": [], "center": list(group.discrete_generators)}
+    if isinstance(group, PlaneGroup) and group.reflections:
+        known["mirror"] = [group.reflection()]
     stabilizers = []
     for n, orbit in enumerate(orbits):
-        if not isinstance(orbit, str):
-            if not hasattr(orbit, "__iter__"):
-                raise TypeError(
-                    f"orbits[{n}] must be one of {list(KINDS)} or a list of group elements, found "
-                    f"{orbit!r}."
-                )
-            stabilizers.append(list(orbit))
-        elif orbit == "generic":
-            stabilizers.append([])
-        elif orbit == "center":
-            stabilizers.append(list(group.discrete_generators))
-        elif orbit == "mirror" and getattr(group, "reflections", False):
-            stabilizers.append([group.reflection()])
-        elif orbit == "mirror":
-            raise ValueError(f"orbits[{n}] is 'mirror', but {group.name} is no dihedral group.")
-        else:
-            raise ValueError(f"orbits[{n}] must be one of {list(KINDS)}, found {orbit!r}.")
+        if isinstance(orbit, str):
+            if orbit == "mirror" and not group.reflections:
+                raise ValueError(f"orbits[{n}] is 'mirror', but {group.name} is no dihedral group.")
+            if orbit not in known:
+                raise ValueError(f"orbits[{n}] must be one of {list(KINDS)}, found {orbit!r}.")
+            orbit = known[orbit]
+        if not hasattr(orbit, "__iter__"):
+            raise wrong_type(f"orbits[{n}]", f"one of {list(KINDS)} or group elements", orbit)
+        stabilizers.append(list(orbit))
     return DiffusionOrbits(rep_in, rep_out, stabilizers)
 
 
@@ -292,7 +266,7 @@ def finite_elements(group):
         found = group.elements()
     else:
         try:
-            matrices, _ = group._elements
+            matrices, _ = group.elements_and_positions
         except NotImplementedError as error:
             raise ValueError(f"{group.name} is not finite, or has too many elements.") from error
         found = [MatrixElement(sympy.ImmutableMatrix(x.to_Matrix())) for x in matrices]

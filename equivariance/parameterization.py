@@ -1,4 +1,4 @@
-"""Free parameters of generators and channel mixings, and the map from them to the matrices.
+"""Free parameters of generators, and the map from them to C, B and S.
 
 ``solution.parameterization("free")`` spans all equivariant generators. Most of them amplify some
 frequencies without bound. With "dissipative", exp(M) never amplifies, whatever the parameters. For
@@ -13,17 +13,28 @@ symmetric matrix, plus an antisymmetric one, minus 1/2 sum_j (xi . Q_j)^T (xi . 
 range is in the left half-plane, so |exp(M(i xi))| <= 1 in the spectral norm at every xi.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import sympy
 
-from equivariance.arguments import natural_number, real_array
+from equivariance.arguments import natural_number, real_array, require_same_group, require_shape
 from equivariance.characters import ORDERS
-from equivariance.decomposition import decomposition
-from equivariance.exact import flat_entries
-from equivariance.factored import FactoredBasis, PairBlock
+from equivariance.factored import Basis, FactoredBasis, pairs
 from equivariance.generator_tensors import Generator
-from equivariance.parameters import Parameter, Parameterization, coefficient_scale, combination
-from equivariance.representations import require_representation, require_same_group
+from equivariance.inputs import arrow, require_representation
+from equivariance.keras_source import keras_source
+from equivariance.parameters import (
+    Parameter,
+    Parameterization,
+    coefficient_scale,
+    exact_combination,
+)
+from equivariance.representations import decomposition
+from equivariance.second_order import second_order
 from equivariance.symmetric import SymmetricBasis
 
 CONSTRAINTS = ("dissipative", "free")
@@ -41,6 +52,8 @@ class GeneratorParameterization(Parameterization):
             in the solution's bases (those of dimension 0 are left out). "dissipative":
             "antisymmetric" for C and "symmetric" for B, coefficients in their subspaces, and
             "factors" [number of Q_j, coefficients of Q].
+        bases: the basis of each parameter, by its name.
+        through: "dissipative" only: the representation rho' of the factors Q_j.
 
     Example: the PDE of a scalar and a vector field, one that cannot blow up.
 
@@ -56,10 +69,14 @@ class GeneratorParameterization(Parameterization):
     True
     """
 
-    def __init__(self, solution, constraint):
-        self.solution, self.constraint = solution, constraint
+    through: Any = None
+    names: tuple[str, ...]  # of the parameters of C, B and S
 
-    def generator(self, values):
+    def __init__(self, solution: Any, constraint: str):
+        self.solution, self.constraint = solution, constraint
+        self.bases: dict[str, Basis] = {}
+
+    def generator(self, values: Mapping[str, Any]) -> Generator:
         """The generator of the given parameters, dense.
 
         Args:
@@ -75,27 +92,13 @@ class GeneratorParameterization(Parameterization):
         """
         values, leading = self._read(values)
         with np.errstate(over="ignore", invalid="ignore"):
-            found = Generator(*self._dense(values, leading))
+            arrays = {name: self.bases[name].assemble(x) for name, x in values.items()}
+            found = Generator(*self._tensors(arrays, leading))
         if not all(np.isfinite(x).all() for x in found):
             raise ValueError("The parameters are too large: the generator is beyond float64.")
         return found
 
-    def factored(self, values):
-        """The generator of the given parameters, factored: it never makes a dense array.
-
-        Args:
-            values: as for ``generator``, without leading axes.
-
-        Returns:
-            An object with ``apply(frequency, channels)``, M(i xi) times channels [..., dim_in].
-        """
-        values, leading = self._read(values)
-        if leading:
-            raise ValueError(f"factored takes no leading axes, found {leading}.")
-        shape = self.solution.factored["first_order"].shape
-        return FactoredGenerator(self._maps(values), shape)
-
-    def exact(self, values=None):
+    def exact(self, values: Mapping[str, Any] | None = None) -> Generator:
         """The generator as exact sympy arrays.
 
         Args:
@@ -105,66 +108,72 @@ class GeneratorParameterization(Parameterization):
         Returns:
             A ``Generator`` of sympy arrays. Use it for small representations: it has all entries.
         """
-        return Generator(*self._exact(self._read_exact(values)))
+        values = self._read_exact(values)
+        arrays = {name: exact_combination(x, self.bases[name]) for name, x in values.items()}
+        found = []
+        for x in self._tensors(arrays):
+            entries = [sympy.expand(sympy.sympify(y)) for y in x.astype(object).flat]
+            found.append(sympy.ImmutableDenseNDimArray(entries, x.shape))
+        return Generator(*found)
 
-    def keras_source(self, name="EquivariantFlow"):
+    def _tensors(self, arrays, leading=()):
+        """C, B and S from the parameters' maps."""
+        shapes = [(*leading, *basis.shape) for basis in self.solution.bases]
+        found = [
+            arrays[name] if name in arrays else np.zeros(shape, dtype=int)
+            for name, shape in zip(self.names, shapes, strict=True)
+        ]
+        if "factors" in arrays:
+            found[2] = second_order(arrays["factors"], _einsum)
+        return found
+
+    def factored(self, values: Mapping[str, Any]) -> FactoredGenerator:
+        """The generator of the given parameters, factored: it never makes a dense array.
+
+        Args:
+            values: as for ``generator``, without leading axes.
+
+        Returns:
+            An object with ``apply(frequency, channels)``, M(i xi) times channels [..., dim_in].
+        """
+        return FactoredGenerator(self, self._read_one(values, "factored"))
+
+    def keras_source(self, name: str = "EquivariantFlow") -> str:
         """Source code of a Keras layer with this generator, see ``equivariance.keras_source``."""
-        from equivariance.keras_source import keras_source
-
         return keras_source(self, name)
 
-    def _zeros(self, order, leading=()):
-        return np.zeros((*leading, *self.solution.factored[ORDERS[order]].shape))
+    def _add(self, name, basis, symbol, **options):
+        """The parameter of a plain map's coefficients, left out if there are none."""
+        if basis.size:
+            self.bases[name] = basis
+            scale = options.pop("scale", 1.0) * coefficient_scale(basis)
+            shape, order = (basis.size,), basis.order
+            self.parameters += (Parameter(name, shape, scale, order, symbol, **options),)
 
     def _title(self):
-        rep_in, rep_out = self.solution.rep_in, self.solution.rep_out
-        channels = rep_in if rep_in == rep_out else f"{rep_in} -> {rep_out}"
-        return f"{self.constraint} generators of {channels}"
+        return (
+            f"{self.constraint} generators of {arrow(self.solution.rep_in, self.solution.rep_out)}"
+        )
 
 
 class FreeGenerators(GeneratorParameterization):
     """All equivariant generators."""
 
+    names = ORDERS
+
     def __init__(self, solution):
         super().__init__(solution, "free")
-        self.bases = {name: basis for name, basis in solution.factored.items() if basis.size}
-        found = []
-        for order, name in enumerate(ORDERS):
-            if name not in self.bases:
-                continue
-            basis = self.bases[name]
-            center, scale = 0.0, coefficient_scale(basis, order)
-            if order == 2:
-                center = _heat(basis)
-                scale *= FREE_DIFFUSION_SPREAD if np.any(center) else 1.0
-            description = f"coefficients of {'CBS'[order]} in solution.{name}"
-            found.append(Parameter(name, (basis.size,), scale, order, description, center))
-        self.parameters = tuple(found)
-
-    def _dense(self, values, leading):
-        for order, name in enumerate(ORDERS):
-            if name in values:
-                yield self.bases[name].assemble(values[name])
-            else:
-                yield self._zeros(order, leading)
-
-    def _maps(self, values):
-        return [self.bases[name].block_map(x) for name, x in values.items()], []
-
-    def _exact(self, values):
-        for name in ORDERS:
-            shape = self.solution.factored[name].shape
-            yield combination(values.get(name, []), getattr(self.solution, name), shape)
+        for letter, (name, basis) in zip("CBS", solution.factored.items(), strict=True):
+            options = {}
+            if basis.order == 2 and np.any(heat := _heat(basis)):
+                options = {"center": heat, "scale": FREE_DIFFUSION_SPREAD}
+            self._add(name, basis, f"coefficients of {letter} in solution.{name}", **options)
 
 
 class DissipativeGenerators(GeneratorParameterization):
-    """Equivariant generators whose exponential never amplifies.
+    """Equivariant generators whose exponential never amplifies."""
 
-    Attributes:
-        through: the representation rho' of the factors Q_j.
-        bases: "antisymmetric" and "symmetric" as ``SymmetricBasis``, "factors" as
-            ``FactoredBasis`` of the maps Q from rho to rho'.
-    """
+    names = ("antisymmetric", "symmetric", "")
 
     def __init__(self, solution, through, zeroth_order, num_factors):
         super().__init__(solution, "dissipative")
@@ -188,85 +197,35 @@ class DissipativeGenerators(GeneratorParameterization):
         if not isinstance(zeroth_order, bool | np.bool_):
             raise TypeError(f"zeroth_order must be True or False, found {zeroth_order!r}.")
         self.through = through
-        antisymmetric, symmetric = SymmetricBasis(0, rho, -1), SymmetricBasis(1, rho, 1)
         outer, inner = decomposition(through), solution.decomposition_in
-        pairs = [PairBlock(out, inside) for out in outer.blocks for inside in inner.blocks]
-        factors = FactoredBasis(1, outer, inner, pairs)
+        factors = FactoredBasis(1, outer, inner, pairs(outer, inner))
         if num_factors and not factors.size:
             raise ValueError(
                 f"There are no equivariant first-order maps from {rho} to through = {through}, so "
                 "S would be 0. Leave through out, or give num_factors = 0 for S = 0."
             )
-        bases, found = {}, []
-        if zeroth_order and antisymmetric.size:
-            bases["antisymmetric"] = antisymmetric
-            scale = coefficient_scale(antisymmetric, 0)
-            description = "coefficients of C, antisymmetric"
-            found.append(Parameter("antisymmetric", (antisymmetric.size,), scale, 0, description))
-        if symmetric.size:
-            bases["symmetric"] = symmetric
-            scale = coefficient_scale(symmetric, 1)
-            description = "coefficients of B, symmetric"
-            found.append(Parameter("symmetric", (symmetric.size,), scale, 1, description))
+        if zeroth_order:
+            basis = SymmetricBasis(0, rho, -1)
+            self._add("antisymmetric", basis, "coefficients of C, antisymmetric")
+        self._add("symmetric", SymmetricBasis(1, rho, 1), "coefficients of B, symmetric")
         if num_factors:
-            bases["factors"] = factors
+            self.bases["factors"] = factors
             scale = np.sqrt(rho.group.dim * rho.dim / (num_factors * factors.squared_norm()))
             shape = (num_factors, factors.size)
             description = f"coefficients of the maps Q_j from {rho} to {through}"
-            found.append(Parameter("factors", shape, float(scale), 1, description))
-        self.bases, self.parameters = bases, tuple(found)
-
-    def _dense(self, values, leading):
-        for order, name in enumerate(("antisymmetric", "symmetric")):
-            if name in values:
-                yield self.bases[name].assemble(values[name])
-            else:
-                yield self._zeros(order, leading)
-        if "factors" not in values:
-            yield self._zeros(2, leading)
-            return
-        q = self.bases["factors"].assemble(values["factors"])  # [..., j, d, out, in]
-        q = np.moveaxis(q, -4, -3)  # [..., d, j, out, in]
-        q = q.reshape(*q.shape[:-3], -1, q.shape[-1])  # the Q_j of one derivative stacked
-        products = q.swapaxes(-1, -2)[..., :, None, :, :] @ q[..., None, :, :, :]
-        yield (products + products.swapaxes(-3, -4)) / 4
-
-    def _maps(self, values):
-        plain = [
-            self.bases[name].block_map(values[name])
-            for name in ("antisymmetric", "symmetric")
-            if name in values
-        ]
-        return plain, [self.bases["factors"].block_map(x) for x in values.get("factors", [])]
-
-    def _exact(self, values):
-        for order, name in enumerate(("antisymmetric", "symmetric")):
-            shape = self.solution.factored[ORDERS[order]].shape
-            arrays = self.bases[name].arrays() if name in values else []
-            yield combination(values.get(name, []), arrays, shape)
-        d, size = self.solution.group.dim, self.solution.rep_in.dim
-        total = [[sympy.zeros(size, size) for _ in range(d)] for _ in range(d)]
-        if "factors" in values:
-            basis = self.bases["factors"]
-            arrays, n = basis.arrays(), basis.size
-            for j in range(len(values["factors"]) // n):
-                q = combination(values["factors"][j * n : (j + 1) * n], arrays, basis.shape)
-                q = [sympy.Matrix(*basis.shape[1:], flat_entries(q[a])) for a in range(d)]
-                for a in range(d):
-                    for b in range(d):
-                        total[a][b] += (q[a].T * q[b] + q[b].T * q[a]) / 4
-        entries = [sympy.expand(x) for row in total for matrix in row for x in matrix.flat()]
-        yield sympy.ImmutableDenseNDimArray(entries, (d, d, size, size))
+            self.parameters += (Parameter("factors", shape, float(scale), 1, description),)
 
 
 class FactoredGenerator:
     """A generator as small tensors between irreducible channels."""
 
-    def __init__(self, maps, shape):
-        self._plain, self._factors = maps
-        self._shape = shape  # d, out, in
+    def __init__(self, parameterization, values):
+        bases = parameterization.bases
+        self._factors = [(bases["factors"], x) for x in values.get("factors", [])]
+        self._plain = [(bases[name], x) for name, x in values.items() if name != "factors"]
+        self._shape = parameterization.solution.bases[1].shape  # d, out, in
 
-    def apply(self, frequency, channels):
+    def apply(self, frequency: Any, channels: Any) -> np.ndarray:
         """M(i xi) times channels.
 
         Args:
@@ -277,10 +236,7 @@ class FactoredGenerator:
             Complex array [..., dim_out].
         """
         frequency = real_array(frequency, "frequency")
-        if frequency.shape != (self._shape[0],):
-            raise ValueError(
-                f"frequency must have the shape {self._shape[:1]}, found {frequency.shape}."
-            )
+        require_shape(frequency, self._shape[:1], "frequency")
         channels = np.asarray(channels)
         if channels.dtype.kind not in "fiuc":
             raise TypeError(f"channels must be numbers, found {channels.dtype} entries.")
@@ -288,21 +244,23 @@ class FactoredGenerator:
             raise ValueError(
                 f"channels must have the last axis {self._shape[2]}, found {channels.shape}."
             )
-        total = np.zeros((*channels.shape[:-1], self._shape[1]))
-        for x in self._plain:
-            total = total + 1j**x.order * x.at(frequency)[0](channels)
-        for q in self._factors:
-            forward, backward = q.at(frequency)
-            total = total - 0.5 * backward(forward(channels))
-        return np.asarray(total, dtype=complex)
+        total = np.zeros((*channels.shape[:-1], self._shape[1]), dtype=complex)
+        for basis, x in self._plain:
+            derivatives = (np.ones(1), frequency, np.kron(frequency, frequency))[basis.order]
+            moved = basis.contracted(basis.parts(x), derivatives, channels)
+            total += 1j**basis.order * moved
+        for basis, x in self._factors:  # S acts as -1/2 (xi . Q)^T (xi . Q)
+            parts = basis.parts(x)
+            moved = basis.contracted(parts, frequency, channels)
+            total -= 0.5 * basis.contracted(parts, frequency, moved, transposed=True)
+        return total
 
 
 def parameterize(solution, constraint, *, through=None, zeroth_order=True, num_factors=1):
     """See ``GeneratorSolution.parameterization``."""
     if constraint == "free":
-        given = {"through": (through, None), "zeroth_order": (zeroth_order, True)}
-        given["num_factors"] = (num_factors, 1)
-        for name, (value, default) in given.items():
+        given = {"through": through, "zeroth_order": zeroth_order, "num_factors": num_factors}
+        for (name, value), default in zip(given.items(), (None, True, 1), strict=True):
             if value is not default and value != default:
                 raise ValueError(
                     f"{name} applies to constraint = 'dissipative' only, found {value!r}."
@@ -313,12 +271,16 @@ def parameterize(solution, constraint, *, through=None, zeroth_order=True, num_f
     raise ValueError(f"constraint must be one of {list(CONSTRAINTS)}, found {constraint!r}.")
 
 
+def _einsum(equation, *arrays):
+    return np.einsum(equation, *arrays, optimize=True)
+
+
 def _heat(basis):
     """Coefficients of heat diffusion in every channel, S_ij = delta_ij / 2, or 0 if it is none."""
     rep_out, rep_in = basis.decomposition_out.rep, basis.decomposition_in.rep
     if rep_out != rep_in or not rep_in.group.orthogonal:
         return 0.0
-    found = []
+    found = [np.zeros(0)]
     for block in basis.blocks:
         weights = np.zeros(basis.block_shape(block))
         if block.irrep_out == block.irrep_in:

@@ -1,13 +1,22 @@
 """Arrays of free parameters: names, shapes, initial values, and how they are read."""
 
 from dataclasses import dataclass
-from numbers import Real
+from typing import Any
 
 import numpy as np
 import sympy
 
-from equivariance.arguments import positive_number, real_array
-from equivariance.exact import flat_entries
+from equivariance.arguments import (
+    EXPRESSION,
+    is_real_entry,
+    positive_number,
+    real_array,
+    require_finite,
+    require_keys,
+    require_shape,
+    wrong_type,
+)
+from equivariance.exact import object_array
 
 
 @dataclass(frozen=True)
@@ -24,14 +33,14 @@ class Parameter:
     """
 
     name: str
-    shape: tuple
+    shape: tuple[int, ...]
     scale: float
     length_power: int
     description: str
-    center: object = 0.0
+    center: Any = 0.0
 
     @property
-    def size(self):
+    def size(self) -> int:
         return int(np.prod(self.shape))
 
 
@@ -42,14 +51,16 @@ class Parameterization:
         parameters: a tuple of ``Parameter``.
     """
 
-    parameters = ()
+    parameters: tuple[Parameter, ...] = ()
 
     @property
-    def size(self):
+    def size(self) -> int:
         """The number of free parameters."""
         return sum(p.size for p in self.parameters)
 
-    def initial(self, rng=0, length=1.0):
+    def initial(
+        self, rng: np.random.Generator | int = 0, length: float = 1.0
+    ) -> dict[str, np.ndarray]:
         """Random initial parameters.
 
         The map they give is of order 1: each channel is transported, and spread, over about
@@ -72,12 +83,12 @@ class Parameterization:
             for p in self.parameters
         }
 
-    def symbols(self):
+    def symbols(self) -> dict[str, sympy.ImmutableDenseNDimArray]:
         """sympy symbols for all parameters: a dict from names to sympy arrays."""
+        letters = {"zeroth_order": "c", "first_order": "b", "second_order": "s"}
         found = {}
         for p in self.parameters:
-            letter = p.name[0] if p.name != "zeroth_order" else "c"
-            letter = {"first_order": "b", "second_order": "s"}.get(p.name, letter)
+            letter = letters.get(p.name, p.name[0])
             names = [f"{letter}_{'_'.join(str(i + 1) for i in at)}" for at in np.ndindex(*p.shape)]
             symbols = [sympy.Symbol(name, real=True) for name in names]
             found[p.name] = sympy.ImmutableDenseNDimArray(symbols, p.shape)
@@ -85,69 +96,65 @@ class Parameterization:
 
     def _read(self, values):
         """The parameters as float64 arrays with common leading axes, checked."""
-        expected = {p.name: p.shape for p in self.parameters}
-        if not hasattr(values, "keys") or set(values) != set(expected):
-            found = sorted(values, key=str) if hasattr(values, "keys") else type(values).__name__
-            raise ValueError(
-                f"values must be a dict with the keys {list(expected)}, found {found}."
-            )
+        require_keys(values, [p.name for p in self.parameters])
         arrays, leading = {}, None
-        for name, shape in expected.items():
-            array = real_array(values[name], f"The parameter {name}")
-            end = array.ndim - len(shape)
-            if end < 0 or array.shape[end:] != shape or leading not in (None, array.shape[:end]):
+        for p in self.parameters:
+            array = real_array(values[p.name], f"The parameter {p.name}")
+            end = array.ndim - len(p.shape)
+            if end < 0 or array.shape[end:] != p.shape or leading not in (None, array.shape[:end]):
                 raise ValueError(
-                    f"The parameter {name} must have the shape {shape}, or leading axes before it "
-                    f"that are the same for all parameters; found {array.shape}."
+                    f"The parameter {p.name} must have the shape {p.shape}, or leading axes before "
+                    f"it that are the same for all parameters; found {array.shape}."
                 )
-            if not np.all(np.isfinite(array)):
-                raise ValueError(f"The parameter {name} is not finite.")
+            require_finite(array, f"The parameter {p.name}")
             leading = array.shape[:end]
-            arrays[name] = array
+            arrays[p.name] = array
         return arrays, leading or ()
 
+    def _read_one(self, values, user):
+        """The same where leading axes are refused."""
+        arrays, leading = self._read(values)
+        if leading:
+            raise ValueError(f"{user} takes no leading axes, found {leading}.")
+        return arrays
+
     def _read_exact(self, values):
-        symbols = self.symbols()
+        """The parameters as NumPy arrays of sympy numbers; by default their symbols."""
         if values is None:
-            return {name: flat_entries(x) for name, x in symbols.items()}
-        if not hasattr(values, "keys") or set(values) != set(symbols):
-            found = sorted(values, key=str) if hasattr(values, "keys") else type(values).__name__
-            raise ValueError(f"values must be a dict with the keys {list(symbols)}, found {found}.")
+            return {name: object_array(x) for name, x in self.symbols().items()}
+        require_keys(values, [p.name for p in self.parameters])
         found = {}
         for p in self.parameters:
             array = values[p.name]
             array = np.array(array.tolist() if hasattr(array, "tolist") else array, dtype=object)
-            if array.shape != p.shape:
-                raise ValueError(
-                    f"The parameter {p.name} must have the shape {p.shape}, found {array.shape}."
-                )
-            for x in array.flat:
-                if isinstance(x, bool | str) or not isinstance(x, Real | sympy.Expr):
-                    raise TypeError(
-                        f"The parameter {p.name} must hold numbers or sympy expressions, found "
-                        f"{x!r} ({type(x).__name__})."
-                    )
-            entries = [sympy.sympify(x) for x in array.flat]
-            found[p.name] = entries
+            require_shape(array, p.shape, f"The parameter {p.name}")
+            for at, x in np.ndenumerate(array):
+                if not is_real_entry(x):
+                    raise wrong_type(f"The parameter {p.name}", EXPRESSION, x)
+                array[at] = sympy.sympify(x)
+            found[p.name] = array
         return found
 
-    def __repr__(self):
+    def _title(self) -> str:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
         shapes = ", ".join(f"{p.name} {list(p.shape)}" for p in self.parameters)
         return f"<{self._title()}: {shapes}>"
 
 
-def coefficient_scale(basis, order):
-    """Standard deviation of coefficients for which a channel's row has the squared norm 1."""
-    rows = basis.shape[-2] * (basis.shape[0] if order else 1)
-    if order == 2:  # as heat diffusion, S = delta / 2
-        rows = basis.shape[-2] * basis.shape[0] / 4
+def coefficient_scale(basis):
+    """Standard deviation of coefficients for which a channel's row has the squared norm 1.
+
+    With two derivatives it is as that of heat diffusion, S = delta / 2.
+    """
+    rows = basis.shape[-2] * (1, basis.shape[0], basis.shape[0] / 4)[basis.order]
     return float(np.sqrt(rows / basis.squared_norm()))
 
 
-def combination(coefficients, arrays, shape):
-    total = [sympy.S.Zero] * int(np.prod(shape))
-    for x, array in zip(coefficients, arrays, strict=True):
-        for n, y in enumerate(flat_entries(array)):
-            if y != 0:
-                total[n] += x * y
-    return sympy.ImmutableDenseNDimArray([sympy.expand(x) for x in total], shape)
+def exact_combination(coefficients, basis):
+    """The map with exact coefficients [..., size], a NumPy array of sympy numbers."""
+    arrays = np.empty((basis.size, *basis.shape), dtype=object)
+    for n, array in enumerate(basis.arrays()):
+        arrays[n] = object_array(array)
+    return np.tensordot(coefficients, arrays, 1) + sympy.S.Zero

@@ -5,16 +5,22 @@ knows its matrices twice: ``matrix(g)`` for a group element, exact or in float64
 the generators' matrices in the basis in which they are simplest, for the exact solver.
 """
 
-import math
-from functools import cached_property
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
 from numbers import Integral
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy
 
-from equivariance.arguments import require_channels
+from equivariance.arguments import require_channels, require_same_group, wrong_type
+from equivariance.decomposition import Decomposition, copies_in_product, copies_in_sum, whole
 from equivariance.exact import sqrt
 from equivariance.models import Model
+
+if TYPE_CHECKING:
+    from equivariance.groups.base import Group
 
 
 class Representation:
@@ -34,11 +40,19 @@ class Representation:
     (4, '2x0 + 1', 16)
     """
 
-    def __init__(self, group, dim):
+    # What each kind of representation defines.
+    key: tuple
+    _matrix: Any
+    _model: Any
+    _copies: Any
+    _character: Any
+    _dual: Any
+
+    def __init__(self, group: Group, dim: int):
         self.group = group
         self.dim = dim
 
-    def matrix(self, g):
+    def matrix(self, g: Any) -> Any:
         """The matrix rho(g).
 
         Args:
@@ -63,7 +77,7 @@ class Representation:
         return sympy.ImmutableMatrix(found) if element.exact else found
 
     @cached_property
-    def lie_algebra(self):
+    def lie_algebra(self) -> tuple[sympy.ImmutableMatrix, ...]:
         """Exact matrices d rho(J), one for each of ``group.lie_generators``.
 
         Example:
@@ -78,24 +92,31 @@ class Representation:
         roots = [sqrt(x) for x in self.model.scale]
         found = []
         for generator in self.model.lie:
-            matrix = sympy.zeros(self.dim, self.dim)
-            for (i, j), x in generator.to_dok().items():
-                matrix[i, j] = generator.domain.to_sympy(x) * roots[i] / roots[j]
+            entries = {
+                (i, j): generator.domain.to_sympy(x) * roots[i] / roots[j]
+                for (i, j), x in generator.to_dok().items()
+            }
+            matrix = sympy.SparseMatrix(self.dim, self.dim, entries)
             found.append(sympy.ImmutableMatrix(matrix))
         return tuple(found)
 
     @cached_property
-    def discrete(self):
+    def discrete(self) -> tuple[sympy.ImmutableMatrix, ...]:
         """Exact matrices rho(h), one for each of ``group.discrete_generators``."""
         return tuple(self.matrix(h) for h in self.group.discrete_generators)
 
     @cached_property
-    def model(self):
+    def model(self) -> Model:
         """The generators for the exact solver, a ``Model``."""
         return self._model()
 
+    @cached_property
+    def copies(self) -> tuple:
+        """The irreducible parts as ``Copy`` objects, in the order in which they are found."""
+        return self._copies()
+
     @property
-    def dual(self):
+    def dual(self) -> Representation:
         """The representation on the dual space, g -> rho(g)^-T.
 
         In the orthonormal bases used here an orthogonal group's representations are their own
@@ -103,19 +124,16 @@ class Representation:
         """
         return self if self.group.orthogonal else self._dual()
 
-    def decompose(self):
+    def decompose(self) -> Decomposition:
         """The irreducible parts and the change of basis to them, a ``Decomposition``."""
-        from equivariance.decomposition import decompose
+        require_channels(self.dim, "rep")
+        return decomposition(self)
 
-        return decompose(self)
+    def character(self) -> Any:
+        """The character: an object with ``+``, ``*``, ``dual()`` and more (``characters``)."""
+        return self._character()
 
-    def character(self):
-        """The character, see ``equivariance.characters``."""
-        from equivariance.characters import character
-
-        return character(self)
-
-    def __add__(self, other):
+    def __add__(self, other: Representation | int) -> Representation:
         if isinstance(other, Integral) and other == 0:  # so that sum(...) works
             return self
         if not isinstance(other, Representation):
@@ -125,35 +143,32 @@ class Representation:
 
     __radd__ = __add__
 
-    def __mul__(self, multiplicity):
+    def __mul__(self, multiplicity: int) -> Representation:
         if isinstance(multiplicity, Representation):
             raise TypeError("Representations are multiplied with @; * takes an integer.")
         if isinstance(multiplicity, bool) or not isinstance(multiplicity, Integral):
-            raise TypeError(
-                f"A representation is repeated an integer number of times, found {multiplicity!r} "
-                f"({type(multiplicity).__name__})."
-            )
+            raise wrong_type("A multiplicity", "an integer number of times", multiplicity)
         if multiplicity < 1:
             raise ValueError(f"The multiplicity must be at least 1, found {multiplicity}.")
         return direct_sum([(term, int(multiplicity) * n) for term, n in self._repeated()])
 
     __rmul__ = __mul__
 
-    def __matmul__(self, other):
+    def __matmul__(self, other: Representation) -> Representation:
         if not isinstance(other, Representation):
             return NotImplemented
         require_same_group(self, other, "multiplied")
         return Product(self, other)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Representation):
             return NotImplemented
         return self.key == other.key
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.key)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{self.group.name} representation {self}, {self.dim} channels>"
 
     def _repeated(self):
@@ -169,7 +184,12 @@ class Irrep(Representation):
         self.label = label
         self.key = ("irrep", group.key, index)
 
-    def __str__(self):
+    @property
+    def sort_key(self):
+        """By frequency or spin, parity +1 first."""
+        return (0, self.index[0], *(-x for x in self.index[1:]))
+
+    def __str__(self) -> str:
         return self.label
 
     def _matrix(self, element):
@@ -177,6 +197,12 @@ class Irrep(Representation):
 
     def _model(self):
         return self.group._irrep_model(self)
+
+    def _copies(self):
+        return (whole(self),)
+
+    def _character(self):
+        return self.group._irrep_character(self)
 
 
 class Tensor(Representation):
@@ -192,7 +218,12 @@ class Tensor(Representation):
         self.letters = tuple(letters)
         self.key = ("tensor", group.key, self.letters)
 
-    def __str__(self):
+    @property
+    def sort_key(self):
+        """Of a user-defined group, whose tensor representations count as irreducible: by size."""
+        return (1, len(self.letters), *self.letters)
+
+    def __str__(self) -> str:
         def name(letters):
             return f"T({letters.count(False)},{letters.count(True)})"
 
@@ -223,10 +254,26 @@ class Tensor(Representation):
                 tuple(x.to_field().inv().transpose().to_sparse() for x in plain.discrete),
                 plain.scale,
             )
-        found = Model.trivial(plain, group.field)
+        factors = [dual if letter else plain for letter in self.letters]
+        return Model.of_factors(factors, plain, group.field)
+
+    def _copies(self):
+        group = self.group
+        if group.orthogonal and any(self.letters):  # a factor V* is a factor V
+            return group.tensor(len(self.letters), 0).copies
+        if group.defining_copies is None:
+            return (whole(self),)
+        if not self.letters:
+            return (whole(group.irrep(0)),)
+        first = Tensor(group, self.letters[1:]).copies
+        return copies_in_product(first, group.defining_copies, group._product_copies)
+
+    def _character(self):
+        plain = self.group.defining_character()
+        total = plain.constant(1)
         for letter in self.letters:
-            found = Model.of_product(found, dual if letter else plain, group.field)
-        return found
+            total = total * (plain.dual() if letter else plain)
+        return total
 
     def _dual(self):
         return Tensor(self.group, [not letter for letter in self.letters])
@@ -240,12 +287,8 @@ class Sum(Representation):
         super().__init__(self.terms[0][0].group, sum(n * rep.dim for rep, n in self.terms))
         self.key = ("sum", *((rep.key, n) for rep, n in self.terms))
 
-    def __str__(self):
-        parts = []
-        for rep, n in self.terms:
-            text = f"({rep})" if isinstance(rep, Sum | Product) else str(rep)
-            parts.append(text if n == 1 else f"{n}x{text}")
-        return " + ".join(parts)
+    def __str__(self) -> str:
+        return " + ".join(f"{n}x" * (n > 1) + _enclosed(rep) for rep, n in self.terms)
 
     def _matrix(self, element):
         blocks = [block for rep, n in self.terms for block in [rep._matrix(element)] * n]
@@ -263,6 +306,16 @@ class Sum(Representation):
         models = [rep.model for rep, n in self.terms for _ in range(n)]
         return Model.of_sum(models, self.group.field)
 
+    def _copies(self):
+        return copies_in_sum(self.terms, self.dim)
+
+    def _character(self):
+        plain = self.group.defining_character()
+        total = plain.constant(0)
+        for rep, n in self.terms:
+            total = total + plain.constant(n) * rep.character()
+        return total
+
     def _dual(self):
         return Sum((rep.dual, n) for rep, n in self.terms)
 
@@ -279,11 +332,8 @@ class Product(Representation):
         self.left, self.right = left, right
         self.key = ("product", left.key, right.key)
 
-    def __str__(self):
-        return " @ ".join(
-            f"({rep})" if isinstance(rep, Sum | Product) else str(rep)
-            for rep in (self.left, self.right)
-        )
+    def __str__(self) -> str:
+        return f"{_enclosed(self.left)} @ {_enclosed(self.right)}"
 
     def _matrix(self, element):
         return _kron(self.left._matrix(element), self.right._matrix(element))
@@ -291,13 +341,20 @@ class Product(Representation):
     def _model(self):
         return Model.of_product(self.left.model, self.right.model, self.group.field)
 
+    def _copies(self):
+        product = self.group._product_copies
+        return copies_in_product(self.left.copies, self.right.copies, product)
+
+    def _character(self):
+        return self.left.character() * self.right.character()
+
     def _dual(self):
         return Product(self.left.dual, self.right.dual)
 
 
 def direct_sum(terms):
     """The sum of pairs (representation, multiplicity), equal neighbours merged."""
-    merged = []
+    merged: list = []
     for rep, n in terms:
         if merged and merged[-1][0] == rep:
             merged[-1] = (rep, merged[-1][1] + n)
@@ -306,45 +363,20 @@ def direct_sum(terms):
     return merged[0][0] if len(merged) == 1 and merged[0][1] == 1 else Sum(merged)
 
 
-def require_representation(rep, name, limited=True):
-    """Raises an error that names the argument if it is no representation, or a too large one."""
-    if not isinstance(rep, Representation):
-        raise TypeError(
-            f"{name} must be a representation such as SO2.irrep(1), found {rep!r} "
-            f"({type(rep).__name__})."
-        )
-    if limited:
-        require_channels(rep.dim, name)
-
-
-def read_pair(rep_in, rep_out, limited=True):
-    """Two representations of one group, the second by default as the first, checked."""
-    rep_out = rep_in if rep_out is None else rep_out
-    require_representation(rep_in, "rep_in", limited)
-    require_representation(rep_out, "rep_out", limited)
-    require_same_group(rep_in, rep_out, "coupled (rep_in and rep_out)")
-    return rep_in, rep_out
-
-
-def require_same_group(left, right, verb):
-    """Raises a ValueError if two representations are not of the same group."""
-    if left.group != right.group:
-        raise ValueError(
-            f"Representations of different groups cannot be {verb}: found {left.group.name} "
-            f"({left}) and {right.group.name} ({right})."
-        )
+@lru_cache(maxsize=512)
+def decomposition(rep):
+    """The irreducible parts of a representation of any number of channels."""
+    return Decomposition(rep, rep.copies)
 
 
 def _terms(rep):
     return rep.terms if isinstance(rep, Sum) else [(rep, 1)]
 
 
+def _enclosed(rep):
+    return f"({rep})" if isinstance(rep, Sum | Product) else str(rep)
+
+
 def _kron(left, right):
-    if isinstance(left, np.ndarray):
-        return np.kron(left, right)
-    rows, columns = right.shape
-    return sympy.Matrix(
-        math.prod((left.rows, rows)),
-        math.prod((left.cols, columns)),
-        lambda i, j: left[i // rows, j // columns] * right[i % rows, j % columns],
-    )
+    exact = isinstance(left, sympy.MatrixBase)
+    return sympy.kronecker_product(left, right) if exact else np.kron(left, right)

@@ -1,7 +1,8 @@
 """The linear equations of equivariance, solved exactly for one pair of representations.
 
-A map with derivatives is a tensor X[p, o, i]: p counts the derivative monomials (one, d, or the
-pairs i <= j), o the output and i the input channels. A Lie-algebra generator J gives
+A map with derivatives is a tensor X[p, o, i]: p stands for the derivative indices (none, one, or
+two, in whose order X is symmetric), o for the output and i for the input channels. A Lie-algebra
+generator J gives
 
     (J on p) X + d rho_out(J) X - X d rho_in(J) = 0
 
@@ -15,72 +16,35 @@ rational equations, whatever n.
 import itertools
 from functools import cache
 
-from sympy import QQ
+from sympy.polys.matrices import DomainMatrix
 
-from equivariance.exact import (
-    common_nullspace,
-    diagonal,
-    identity,
-    kron,
-    primitive,
-    sparse,
-    to_rational,
-)
-from equivariance.models import Model, Turn
-
-
-def monomials(dim, order):
-    """The derivative monomials of an order as tuples of axes: (), (i,) or (i, j) with i <= j."""
-    return list(itertools.combinations_with_replacement(range(dim), order))
+from equivariance.exact import common_nullspace, kron, primitive, sparse, to_rational
+from equivariance.models import Model
 
 
 @cache
 def space_model(group, order):
-    """How the group's generators act on the coefficients of derivative monomials, a ``Model``.
+    """How the group's generators act on derivative indices, a ``Model``."""
+    model = group.defining_model
+    return Model.of_factors([model] * order, model, group.field)
 
-    The coefficient of second order is the symmetric matrix S: J gives J S + S J^T, h gives
-    h S h^T, in the coordinates S_ij with i <= j.
-    """
-    model, field = group.defining_model, group.field
-    if order == 0:
-        return Model.trivial(model, field)
-    if order == 1:
-        return model
-    pairs = monomials(group.dim, 2)
-    at = {pair: n for n, pair in enumerate(pairs)}
 
-    def symmetrised(product):
-        """Restricts an action on S_kl, all k and l, to the coordinates i <= j."""
-        entries = {}
-        for (row, column), x in product.to_dok().items():
-            i, j = divmod(row, group.dim)
-            other = divmod(column, group.dim)
-            if i <= j:
-                place = at[i, j], at[min(other), max(other)]
-                entries[place] = entries.get(place, field.zero) + x
-        return sparse(entries, (len(pairs), len(pairs)), field)
-
-    squared = Model.of_product(model, model, field)
-    places = [i * group.dim + j for i, j in pairs]
-    return Model(
-        tuple(symmetrised(x) for x in squared.lie),
-        tuple(symmetrised(x) for x in squared.discrete),
-        # The squared length of a unit coordinate: S_ij with i < j stands for two entries.
-        tuple(QQ(1 if i == j else 2) for i, j in pairs),
-        tuple(
-            Turn(x.order, symmetrised(x.weights), tuple(x.signs[n] for n in places))
-            for x in squared.turns
-        ),
-    )
+def symmetric_tensors(dim, order, field):
+    """A basis of the tensors [d, ...] that do not depend on the order of their indices, as rows."""
+    places = {at: n for n, at in enumerate(itertools.product(range(dim), repeat=order))}
+    rows = list(itertools.combinations_with_replacement(range(dim), order))
+    entries = {
+        (n, places[at]): field.one
+        for n, axes in enumerate(rows)
+        for at in itertools.permutations(axes)
+    }
+    return sparse(entries, (len(rows), len(places)), field)
 
 
 def unchanged_weights(order, bound, sign):
     """The weights w >= 0 of what a rotation by 2 pi / n, times the sign, leaves unchanged.
 
-    Args:
-        order: n.
-        bound: the largest weight that can occur.
-        sign: 1 or -1.
+    The bound is the largest weight that can occur.
 
     Example:
 
@@ -108,85 +72,51 @@ def largest_weight(matrix):
     return max(sums)
 
 
-def constraints(space, out, inside, field):
-    """The operators on the flattened X[p, o, i], one a generator, that must give zero.
+def constraints(left, right, field):
+    """The operators on a flattened X, square matrices, that must give 0 if X commutes: A X = X B.
 
-    Args:
-        space: ``Model`` of the derivative monomials.
-        out: ``Model`` of the output representation.
-        inside: ``Model`` of the input representation.
-        field: their common field.
-
-    Returns:
-        A list of square sparse matrices.
+    X maps from the ``Model`` right to the ``Model`` left, both over the field.
     """
-    on_p, on_o, on_i = (identity(len(model.scale), field) for model in (space, out, inside))
+    on_left, on_right = (DomainMatrix.eye(len(x.scale), field) for x in (left, right))
 
-    def derivation(p, o, i):
-        found = kron(kron(p, on_o), on_i) + kron(kron(on_p, o), on_i)
-        return found - kron(kron(on_p, on_o), i.transpose())
+    def commutator(a, b):
+        return kron(a, on_right) - kron(on_left, b.transpose())
 
-    found = [derivation(*x) for x in zip(space.lie, out.lie, inside.lie, strict=True)]
-    for p, o, i in zip(space.discrete, out.discrete, inside.discrete, strict=True):
-        found.append(kron(kron(p, o), on_i) - kron(kron(on_p, on_o), i.transpose()))
-    for p, o, i in zip(space.turns, out.turns, inside.turns, strict=True):
-        operator = derivation(p.weights, o.weights, i.weights)
-        signs = [x * y * z for x in p.signs for y in o.signs for z in i.signs]
-        found += _turn_constraints(operator, p.order, signs, field)
+    found = [commutator(a, b) for a, b in zip(left.plain, right.plain, strict=True)]
+    for a, b in zip(left.turns, right.turns, strict=True):
+        operator = commutator(a.weights, b.weights)
+        signs = [x * y for x in a.signs for y in b.signs]
+        for sign in set(signs):
+            rows = DomainMatrix.diag([field.convert(int(x == sign)) for x in signs], field)
+            weights = unchanged_weights(a.order, largest_weight(operator), sign)
+            found.append(without_weights(lambda x, by=operator: by * x, rows, weights))
     return found
 
 
-def _turn_constraints(operator, order, signs, field):
-    bound = largest_weight(operator)
-    found = []
-    for sign in set(signs):
-        rows = diagonal([int(x == sign) for x in signs], field)
-        weights = unchanged_weights(order, bound, sign)
-        found.append(without_weights(lambda x: operator * x, rows, weights))
-    return found
-
-
-def equivariant_maps(space, out, inside, field):
+def equivariant_maps(group, order, out, inside):
     """Basis of the solutions in the working bases.
 
-    Args:
-        space, out, inside, field: as for ``constraints``.
-
-    Returns:
-        Matrix [s, P * out * in], a flattened solution X[p, o, i] a row. Orthogonal as maps between
-        the orthonormal bases (second derivatives counted as the full matrix S), with coprime
-        integers where the solutions are rational.
+    They map from the ``Model`` inside to the ``Model`` out, with ``order`` derivatives. The result
+    is a matrix [s, d * ... * out * in], a flattened solution X[p, o, i] a row: orthogonal as maps
+    between the orthonormal bases, with coprime integers where the solutions are rational.
     """
-    size = len(space.scale) * len(out.scale) * len(inside.scale)
-    basis = common_nullspace(constraints(space, out, inside, field), size, field)
-    return _orthogonalised(to_rational(basis), _weights(space, out, inside))
-
-
-def _weights(space, out, inside):
-    """Squared length, in the orthonormal bases, of the unit tensors of the working bases."""
-    return [p * o / i for p in space.scale for o in out.scale for i in inside.scale]
+    field = group.field
+    left = Model.of_product(space_model(group, order), out, field)
+    unit = DomainMatrix.eye(len(out.scale) * len(inside.scale), field)
+    symmetric = kron(symmetric_tensors(group.dim, order, field), unit)
+    basis = to_rational(common_nullspace(constraints(left, inside, field), symmetric))
+    # Squared length, in the orthonormal bases, of the unit tensors of the working bases.
+    weights = [x / i for x in left.scale for i in inside.scale]
+    return _orthogonalised(basis, weights)
 
 
 def _orthogonalised(basis, weights):
+    """The rows made orthogonal: their Gram matrix is L D L^T, and L^-1 makes it diagonal."""
     field = basis.domain
-    weights = [field.convert(x) for x in weights]
-    columns = range(basis.shape[1])
-    rows, known = [], []
-    for n in range(basis.shape[0]):
-        row = basis.extract([n], columns)
-        entries = {j: x for (_, j), x in row.to_dok().items()}
-        for other, weighted, squared in known:
-            # The rows before are orthogonal to each other: it does not matter which comes first.
-            overlap = sum(
-                (x * weighted[j] for j, x in entries.items() if j in weighted), field.zero
-            )
-            if overlap:
-                row = row - other.scalarmul(overlap / squared)
-        row = primitive(row)
-        entries = {j: x for (_, j), x in row.to_dok().items()}
-        weighted = {j: x * weights[j] for j, x in entries.items()}
-        squared = sum((x * weighted[j] for j, x in entries.items()), field.zero)
-        known.append((row, weighted, squared))
-        rows.append(entries)
-    entries = {(n, j): x for n, row in enumerate(rows) for j, x in row.items()}
-    return sparse(entries, basis.shape, field)
+    if not basis.shape[0]:
+        return basis
+    weighted = basis * DomainMatrix.diag([field.convert(x) for x in weights], field)
+    lower, _, _ = (weighted * basis.transpose()).lu()
+    found, columns = lower.inv() * basis, range(basis.shape[1])
+    rows = (primitive(found.extract([n], columns)) for n in range(found.shape[0]))
+    return DomainMatrix.vstack(*rows).to_sparse()

@@ -1,19 +1,22 @@
 """Whether given C, B and S commute with a group, and by how much they do not."""
 
 import itertools
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import sympy
+from sympy.utilities.iterables import connected_components
 
 from equivariance.arguments import tolerance_number
 from equivariance.characters import ORDERS
-from equivariance.exact import connected_parts, flat_entries, simplified, to_numpy
+from equivariance.exact import simplified, to_numpy
 from equivariance.generator_tensors import infer_shape, read_generator
 from equivariance.groups.base import Group
-from equivariance.representations import read_pair
+from equivariance.inputs import arrow, read_pair
+from equivariance.representations import Representation
 
 LETTERS = dict(zip(ORDERS, "CBS", strict=True))
 SHOWN = 8  # violations in a report
@@ -35,11 +38,11 @@ class Violation:
 
     element: str
     order: str
-    derivatives: tuple
-    channels: tuple
+    derivatives: tuple[int, ...]
+    channels: tuple[int, int]
     residual: Any
 
-    def __str__(self):
+    def __str__(self) -> str:
         axes = "".join(str(i) for i in self.derivatives)
         out, inside = self.channels
         name = f"{LETTERS[self.order]}_{axes}" if axes else LETTERS[self.order]
@@ -66,16 +69,16 @@ class Verification:
 
     equivariant: bool
     exact: bool
-    violations: tuple
-    residuals: dict
+    violations: tuple[Violation, ...]
+    residuals: dict[tuple[str, str], Any]
     size: float
     symmetric: bool
     representations: str
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return self.equivariant
 
-    def __str__(self):
+    def __str__(self) -> str:
         how = "exactly" if self.exact else f"to {self.size:.1e}"
         lines = []
         if self.equivariant:
@@ -93,7 +96,13 @@ class Verification:
         return "\n".join(lines)
 
 
-def verify(generator, rep_in, rep_out=None, *, tolerance=1e-9):
+def verify(
+    generator: Any,
+    rep_in: Representation | Group,
+    rep_out: Representation | None = None,
+    *,
+    tolerance: float = 1e-9,
+) -> Verification:
     """Whether M = C + sum_i B_i d_i + sum_ij S_ij d_i d_j commutes with a group.
 
     Checks, for each Lie-algebra generator J and each discrete generator h of the group,
@@ -141,8 +150,7 @@ def verify(generator, rep_in, rep_out=None, *, tolerance=1e-9):
         rep_out = out * rep_in.trivial if rep_out is None else rep_out
         rep_in = inside * rep_in.trivial
     rep_in, rep_out = read_pair(rep_in, rep_out)
-    tolerance = tolerance_number(tolerance, "tolerance")
-    group = rep_in.group
+    tolerance, group = tolerance_number(tolerance, "tolerance"), rep_out.group
     parts, exact = read_generator(generator, group.dim, (rep_out.dim, rep_in.dim))
     exponents = {}
     if not exact:  # entries of at most 1, so that nothing overflows
@@ -150,25 +158,32 @@ def verify(generator, rep_in, rep_out=None, *, tolerance=1e-9):
         parts = {name: np.ldexp(x, -exponents[name]) for name, x in parts.items()}
     symmetric = True
     if "second_order" in parts:
-        parts["second_order"], symmetric = _symmetrised(parts["second_order"], exact)
-    violations, residuals, size = [], {}, 0.0
+        s = parts["second_order"]
+        other = s.swapaxes(0, 1)
+        parts["second_order"], symmetric = (s + other) / 2, not np.any(s - other)
     if exact:
-        checks = _exact_residuals(parts, rep_in, rep_out)
+        scales = dict.fromkeys(parts)
     else:
         scales = {name: _block_sizes(x, rep_in, rep_out) for name, x in parts.items()}
-        checks = _numeric_residuals(parts, scales, rep_in, rep_out)
-    for element, order, left, sizes in checks:
+    violations, residuals, size = [], {}, 0.0
+    for element, order, left, sizes in _residuals(parts, scales, rep_in, rep_out, exact):
         if exact:
-            relative, found = _exact_violations(left, parts[order], element, order)
+            ratios = _exact_ratios(left, parts[order])
+            left = sympy.ImmutableDenseNDimArray(list(left.flat), left.shape)
+            wrong = [at for at in np.ndindex(*left.shape) if left[at] != 0]
         else:
-            ratio = _ratio(left, sizes)
+            ratios = np.divide(np.abs(left), sizes, out=np.zeros(left.shape), where=left != 0)
+            wrong = list(map(tuple, np.argwhere(ratios > tolerance).tolist()))
             with np.errstate(over="ignore"):
                 left = np.ldexp(left, exponents[order])
-            relative, found = _violations(left, ratio, element, order, tolerance)
+        if not np.isnan(ratios).any():
+            wrong.sort(key=lambda at: -ratios[at])
+        for at in wrong:
+            value = left[at] if exact else float(left[at])
+            violations.append(Violation(element, order, at[:-2], at[-2:], value))
         residuals[element, order] = left
-        size = max(size, relative) if relative == relative else relative
-        violations += found
-    names = str(rep_in) if rep_in == rep_out else f"{rep_in} -> {rep_out}"
+        largest = float(ratios.max())
+        size = max(size, largest) if largest == largest else largest
     return Verification(
         not violations,
         exact,
@@ -176,16 +191,8 @@ def verify(generator, rep_in, rep_out=None, *, tolerance=1e-9):
         residuals,
         size,
         symmetric,
-        f"{group.name}: {names}",
+        f"{group.name}: {arrow(rep_in, rep_out)}",
     )
-
-
-def _symmetrised(s, exact):
-    if not exact:
-        other = s.swapaxes(0, 1)
-        return (s + other) / 2, bool(np.array_equal(s, other))
-    other = sympy.permutedims(s, (1, 0, 2, 3))
-    return (s + other) / 2, all(x == 0 for x in flat_entries(s - other))
 
 
 def _exponent(x):
@@ -205,122 +212,98 @@ def _block_sizes(x, rep_in, rep_out):
 @lru_cache(maxsize=256)
 def _mixed_channels(rep):
     """The number of each channel's block; no generator mixes channels of different blocks."""
-    model = rep.model
-    matrices = [*model.lie, *model.discrete, *(x.weights for x in model.turns)]
-    return connected_parts(rep.dim, (at for x in matrices for at in x.to_dok()))
+    matrices = [*rep.model.plain, *(x.weights for x in rep.model.turns)]
+    pairs = [at for x in matrices for at in x.to_dok()]
+    blocks = connected_components((range(rep.dim), pairs))
+    numbers = {channel: n for n, block in enumerate(blocks) for channel in block}
+    return [numbers[channel] for channel in range(rep.dim)]
 
 
-def _ratio(left, scale):
-    return np.divide(np.abs(left), scale, out=np.zeros(left.shape), where=np.abs(left) > 0)
-
-
-def _violations(left, ratio, element, order, tolerance):
-    wrong = sorted(map(tuple, np.argwhere(ratio > tolerance).tolist()), key=lambda at: -ratio[at])
-    found = [_violation(element, order, at, float(left[at])) for at in wrong]
-    return float(ratio.max()), found
-
-
-def _exact_violations(left, x, element, order):
+def _exact_ratios(left, x):
+    """The sizes of exact residuals relative to the largest entry of x; NaN if symbols occur."""
+    ratios = np.zeros(left.shape)
     wrong = [at for at in np.ndindex(*left.shape) if left[at] != 0]
-    if not wrong:
-        return 0.0, []
     if any(left[at].free_symbols for at in wrong):
-        return float("nan"), [_violation(element, order, at, left[at]) for at in wrong]
-    digits = {at: abs(sympy.N(left[at])) for at in wrong}
-    wrong.sort(key=lambda at: -digits[at])
-    scale = max(abs(sympy.N(y)) for y in flat_entries(x) if not y.free_symbols)
-    found = [_violation(element, order, at, left[at]) for at in wrong]
-    return float(digits[wrong[0]] / scale), found
+        return np.full(left.shape, np.nan)
+    if wrong:
+        scale = max(abs(sympy.N(y)) for y in x.flat if not y.free_symbols)
+        for at in wrong:
+            ratios[at] = float(abs(sympy.N(left[at])) / scale)
+    return ratios
 
 
-def _violation(element, order, at, value):
-    return Violation(element, order, tuple(at[:-2]), tuple(at[-2:]), value)
-
-
-def _numeric_residuals(parts, scales, rep_in, rep_out):
-    """Element, order, residual, and the sizes that its entries are judged by.
+def _residuals(parts, scales, rep_in, rep_out, exact):
+    """Element, order, residual, and the sizes that the entries of numeric ones are judged by.
 
     Scaling a Lie generator scales its equation and says nothing new, so its size counts. A discrete
     generator h has ``rho_out(h) h.X - X rho_in(h)``, whose terms' sizes count: with an inverse on
     one side, as in ``rho_out(h) h.X rho_in(h)^-1 - X``, large terms could hide what is wrong.
     """
     group = rep_in.group
+    parts = {name: _by_derivative(x, exact) for name, x in parts.items()}
     for n, j in enumerate(group.lie_generators):
-        element, j = f"lie_generators[{n}]", to_numpy(j)
-        a, b = to_numpy(rep_out.lie_algebra[n]), to_numpy(rep_in.lie_algebra[n])
-        size = _size(element, group, j, a, b) or 1.0
+        element = f"lie_generators[{n}]"
+        j, a, b = _read(element, group, exact, j, rep_out.lie_algebra[n], rep_in.lie_algebra[n])
+        size = 1.0 if exact else max(np.abs(m).max(initial=0.0) for m in (j, a, b)) or 1.0
         for order, x in parts.items():
-            left = a @ x - x @ b
-            for axis in range(x.ndim - 2):
-                left = left + np.moveaxis(np.tensordot(j, x, (1, axis)), 0, axis)
-            yield element, order, left, size * scales[order]
+            left = {at: a @ y - y @ b for at, y in x.items()}
+            for at, slot in itertools.product(x, range(ORDERS.index(order))):
+                for k in range(group.dim):
+                    if j[at[slot], k]:
+                        left[at] = left[at] + j[at[slot], k] * x[(*at[:slot], k, *at[slot + 1 :])]
+            yield element, order, _stacked(left, exact), None if exact else size * scales[order]
     for n, h in enumerate(group.discrete_generators):
-        element, g = f"discrete_generators[{n}]", to_numpy(h.matrix)
-        a, b = to_numpy(rep_out.matrix(h)), to_numpy(rep_in.matrix(h))
-        _size(element, group, g, a, b)
+        element = f"discrete_generators[{n}]"
+        g, a, b = _read(element, group, exact, h.matrix, rep_out.matrix(h), rep_in.matrix(h))
         for order, x in parts.items():
-            left = a @ _moved(g, x) - x @ b
-            terms = abs(a) @ _moved(abs(g), abs(x)) + abs(x) @ abs(b)
-            yield element, order, left, np.maximum(terms, scales[order])
+            moved = _moved(g, x)
+            if exact:
+                inverse = rep_in.matrix(group.inverse(h))
+                left = {at: a @ moved[at] @ inverse - x[at] for at in x}
+                yield element, order, _stacked(left, exact), None
+                continue
+            sizes = _moved(abs(g), {at: abs(y) for at, y in x.items()})
+            sizes = {at: abs(a) @ sizes[at] + abs(x[at]) @ abs(b) for at in x}
+            left = {at: a @ moved[at] - x[at] @ b for at in x}
+            yield element, order, _stacked(left), np.maximum(_stacked(sizes), scales[order])
 
 
 def _moved(g, x):
-    """The derivative axes of x moved by the matrix g."""
-    for axis in range(x.ndim - 2):
-        x = np.moveaxis(np.tensordot(g, x, (1, axis)), 0, axis)
-    return x
+    """The derivative indices of x moved by the matrix g."""
+    found = {at: 0 * y for at, y in x.items()}
+    for at, source in itertools.product(x, repeat=2):
+        if factor := math.prod(g[place] for place in zip(at, source, strict=True)):
+            found[at] = found[at] + factor * x[source]
+    return found
 
 
-def _size(element, group, *matrices):
-    """The largest entry of all; an error if double precision cannot hold them."""
-    size = max(float(np.abs(matrix).max(initial=0.0)) for matrix in matrices)
+def _read(element, group, exact, *matrices):
+    """The matrices, in float64 unless exact; an error if double precision cannot hold them."""
+    if exact:
+        return matrices
+    found = [to_numpy(x) for x in matrices]
+    size = max(float(np.abs(x).max(initial=0.0)) for x in found)
     if not size < 1e100:  # so that products of three stay finite; NaN fails this as well
         raise ValueError(
             f"group {group.name}: {element} and its representations have entries too large for "
             f"double precision (found {size:.3g}); give the generator by exact numbers, or scale "
             "the group's generators."
         )
-    return size
-
-
-def _exact_residuals(parts, rep_in, rep_out):
-    group, axes = rep_in.group, range(rep_in.group.dim)
-    matrices = {name: _by_derivative(x) for name, x in parts.items()}
-    for n, j in enumerate(group.lie_generators):
-        a, b = rep_out.lie_algebra[n], rep_in.lie_algebra[n]
-        for order, x in matrices.items():
-            left = {}
-            for at in x:
-                left[at] = a * x[at] - x[at] * b
-                for slot, axis in enumerate(at):
-                    for k in axes:
-                        if j[axis, k]:
-                            left[at] += j[axis, k] * x[(*at[:slot], k, *at[slot + 1 :])]
-            yield f"lie_generators[{n}]", order, _as_array(left, parts[order].shape), 1
-    for n, h in enumerate(group.discrete_generators):
-        g, a, b = h.matrix, rep_out.matrix(h), rep_in.matrix(group.inverse(h))
-        for order, x in matrices.items():
-            moved = {at: a * matrix * b for at, matrix in x.items()}
-            left = {}
-            for at in x:
-                left[at] = -x[at]
-                for source in x:
-                    factor = sympy.prod([g[i, k] for i, k in zip(at, source, strict=True)])
-                    if factor:
-                        left[at] += factor * moved[source]
-            yield f"discrete_generators[{n}]", order, _as_array(left, parts[order].shape), 1
-
-
-def _by_derivative(x):
-    shape = x.shape[-2:]
-    order = len(x.shape) - 2
-    found = {}
-    for at in itertools.product(range(x.shape[0]) if order else (), repeat=order):
-        rows = x[at] if at else x
-        found[at] = sympy.ImmutableMatrix(*shape, flat_entries(rows))
     return found
 
 
-def _as_array(matrices, shape):
-    entries = [simplified(x) for at in sorted(matrices) for x in matrices[at].flat()]
-    return sympy.ImmutableDenseNDimArray(entries, shape)
+def _by_derivative(x, exact):
+    """The matrices [out, in] of an array, by derivative indices; sympy's if exact."""
+    places = np.ndindex(*x.shape[:-2])
+    return {at: sympy.ImmutableMatrix(x[at]) if exact else x[at] for at in places}
+
+
+def _stacked(matrices, exact=False):
+    """The array [d, ..., out, in] of matrices by derivative indices; simplified if exact."""
+    at = max(matrices)
+    shape = tuple(n + 1 for n in at) + matrices[at].shape
+    if not exact:
+        return np.array(list(matrices.values())).reshape(shape)
+    found = np.empty(math.prod(shape), dtype=object)
+    found[:] = [simplified(x) for matrix in matrices.values() for x in matrix.flat()]
+    return found.reshape(shape)

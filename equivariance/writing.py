@@ -1,12 +1,13 @@
 """Generators written out as a system of PDEs, one equation a field, in LaTeX or plain text."""
 
 import itertools
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+import numpy as np
 import sympy
 
-from equivariance.generators import require_solution
+from equivariance.generators import GeneratorSolution, require_solution
+from equivariance.inputs import arrow
 from equivariance.operators import expansion, is_scalar, is_vector, operators
 from equivariance.representations import Tensor
 
@@ -15,16 +16,13 @@ MAX_MATRIX = 12  # channels of a change of basis that is printed
 
 
 @dataclass(frozen=True)
-class Style(ABC):
+class Style:
     """How a system is written."""
 
     derivative: str  # of one variable
     time: str
-    names: dict  # operators applied to {}
-
-    @abstractmethod
-    def number(self, x):
-        """A coefficient as text."""
+    brackets: str  # around a sum of one row
+    names: dict[str, str]  # operators applied to {}
 
 
 class Latex(Style):
@@ -32,30 +30,24 @@ class Latex(Style):
         return sympy.latex(x)
 
     def field(self, block, index, prime=False):
-        rep = block.irrep
-        letter, label = _letter(rep)
+        letter, label = _letter(block.irrep)
         if label:
             letter = rf"{letter}^{{({label})}}"
-        elif rep.group.dim > 1 and rep.dim > 1:
+        elif block.irrep.group.dim > 1 and block.irrep.dim > 1:
             letter = rf"\mathbf{{{letter}}}"
         if prime:
             letter = f"{letter}'" if not label else rf"{{{letter}}}'"
         return f"{letter}_{{{index}}}" if index else letter
 
     def component(self, block, index, n):
-        rep = block.irrep
-        letter, label = _letter(rep)
-        if rep.dim == 1:
+        letter, label = _letter(block.irrep)
+        if block.irrep.dim == 1:
             return self.field(block, index)
         letter = rf"{letter}^{{({label})}}" if label else letter
         return f"{letter}_{{{index},{n + 1}}}" if index else f"{letter}_{{{n + 1}}}"
 
     def column(self, rows):
-        return (
-            rows[0]
-            if len(rows) == 1
-            else (r"\begin{pmatrix} " + r" \\ ".join(rows) + r" \end{pmatrix}")
-        )
+        return _latex_matrix([[row] for row in rows])
 
     def coefficient(self, order, number, indices):
         letter = LETTERS[order]
@@ -73,15 +65,14 @@ class Text(Style):
     def field(self, block, index, prime=False):
         letter, label = _letter(block.irrep)
         letter = f"{letter}({label})" if label else letter
-        return f"{letter}{chr(39) if prime else ''}{f'_{index}' if index else ''}"
+        return letter + "'" * prime + (f"_{index}" if index else "")
 
     def component(self, block, index, n):
-        if block.irrep.dim == 1:
-            return self.field(block, index)
-        return f"{self.field(block, index)}[{n + 1}]"
+        field = self.field(block, index)
+        return field if block.irrep.dim == 1 else f"{field}[{n + 1}]"
 
     def column(self, rows):
-        return rows[0] if len(rows) == 1 else "(" + ", ".join(rows) + ")"
+        return f"({', '.join(rows)})"
 
     def coefficient(self, order, number, indices):
         return f"{LETTERS[order]}{number}{f'_{indices}' if indices else ''}"
@@ -93,6 +84,7 @@ class Text(Style):
 LATEX = Latex(
     r"\partial_{}",
     r"\partial_t",
+    r"\left( {} \right)",
     {
         "identity": "{}",
         "turn": r"{}^{{\perp}}",
@@ -109,18 +101,8 @@ LATEX = Latex(
 TEXT = Text(
     "d{}",
     "d/dt",
-    {
-        "identity": "{}",
-        "turn": "turn {}",
-        "div": "div {}",
-        "curl": "curl {}",
-        "grad": "grad {}",
-        "rot": "rot {}",
-        "laplacian": "lap {}",
-        "laplacian turn": "lap turn {}",
-        "grad div": "grad div {}",
-        "rot div": "rot div {}",
-    },
+    "({})",
+    {name: f"{name.replace('laplacian', 'lap')} {{}}" for name in LATEX.names} | {"identity": "{}"},
 )
 EXPLANATIONS = {
     "turn": ("turn v = (-v[2], v[1])", r"\mathbf{v}^{\perp} = (-v_{2}, v_{1})"),
@@ -128,14 +110,11 @@ EXPLANATIONS = {
         "curl v = d1 v[2] - d2 v[1]",
         r"\operatorname{curl} \mathbf{v} = \partial_1 v_{2} - \partial_2 v_{1}",
     ),
-    "rot": (
-        "rot u = (-d2 u, d1 u)",
-        r"\nabla^{\perp} u = (-\partial_2 u, \partial_1 u)",
-    ),
+    "rot": ("rot u = (-d2 u, d1 u)", r"\nabla^{\perp} u = (-\partial_2 u, \partial_1 u)"),
 }
 
 
-def latex_system(solution):
+def latex_system(solution: GeneratorSolution) -> str:
     """The system of PDEs of all equivariant generators, in LaTeX, one equation a field.
 
     Fields are the irreducible parts: scalars u, vectors v, others z^(k) of frequency or spin k.
@@ -161,10 +140,19 @@ def latex_system(solution):
     \\end{align*}
     """
     require_solution(solution)
-    return "\n".join([*(f"% {line}" for line in _head(solution, LATEX)), *_latex_align(solution)])
+    rows = []
+    for left, terms in _equations(solution, LATEX):
+        lines, current = [], f"{left} &= "
+        for text in [_joined(terms[:1]), *map(_signed, terms[1:])] if terms else ["0"]:
+            if len(current) + len(text) > 88:
+                lines.append(current.rstrip())
+                current = "  "
+            current += text + " "
+        rows.append("\n".join([*lines, current.rstrip()]))
+    return "\n".join([*(f"% {line}" for line in _head(solution, LATEX)), _align(rows)])
 
 
-def text_system(solution):
+def text_system(solution: GeneratorSolution) -> str:
     """The system of ``latex_system`` as plain text.
 
     Example:
@@ -178,12 +166,12 @@ def text_system(solution):
     """
     require_solution(solution)
     lines = _head(solution, TEXT)
-    for left, groups in _equations(solution, TEXT):
-        lines.append(f"{left} = {_joined([x for group in groups for x in group]) or '0'}")
+    for left, terms in _equations(solution, TEXT):
+        lines.append(f"{left} = {_joined(terms) or '0'}")
     return "\n".join(lines)
 
 
-def latex_basis(solution):
+def latex_basis(solution: GeneratorSolution) -> str:
     """The solver's bases of C, B and S in LaTeX, for each pair of irreducible parts.
 
     Each basis tensor is a matrix [out, in] of polynomials in the derivatives, followed by its
@@ -210,38 +198,33 @@ def latex_basis(solution):
     """
     require_solution(solution)
     rows = []
-    for side, parts in (
-        ("\\text{in}", solution.decomposition_in),
-        ("\\text{out}", solution.decomposition_out),
-    ):
-        rep = parts.rep
-        q = parts.change_of_basis if rep.dim <= MAX_MATRIX else None
-        if q is not None and q != sympy.eye(rep.dim):
-            rows.append(f"Q_{{{side}}} &= {_latex_matrix(q.tolist(), sympy.latex)}")
-        if solution.rep_in == solution.rep_out:
-            break
+    sides = {"in": solution.decomposition_in, "out": solution.decomposition_out}
+    if solution.rep_in == solution.rep_out:
+        del sides["out"]
+    for side, parts in sides.items():
+        q = parts.change_of_basis if parts.rep.dim <= MAX_MATRIX else None
+        if q is not None and q != sympy.eye(parts.rep.dim):
+            entries = [[sympy.latex(x) for x in row] for row in q.tolist()]
+            rows.append(rf"Q_{{\text{{{side}}}}} &= {_latex_matrix(entries)}")
     for order in range(3):
         for block in solution.blocks:
             for n, tensor in enumerate(block.basis(order), 1):
                 rows.append(_latex_tensor(block, order, n, tensor))
     if not any(solution.dimensions.values()):
         rows.append(r"C = B_{i} = S_{ij} &= 0")
-    return "\\begin{align*}\n" + " \\\\\n".join(rows) + "\n\\end{align*}"
+    return _align(rows)
 
 
 def _latex_tensor(block, order, n, tensor):
-    d = block.irrep_out.group.dim
-    derivatives = [LATEX.derivative.format(i + 1) for i in range(d)]
-
-    def entry(terms):
-        return _joined(_polynomial(terms, derivatives, "", LATEX)) or "0"
-
     grid = [
-        [entry(_terms(tensor, order, d, o, i)) for i in range(block.irrep_in.dim)]
-        for o in range(block.irrep_out.dim)
+        [
+            _joined(_polynomial(tensor, order, o, i, "", LATEX)) or "0"
+            for i in range(tensor.shape[-1])
+        ]
+        for o in range(tensor.shape[-2])
     ]
     left = f"{'CBS'[order]}_{{{n}}}^{{{block.irrep_out} \\leftarrow {block.irrep_in}}}"
-    text = f"{left} &= {_latex_matrix(grid, str)}"
+    text = f"{left} &= {_latex_matrix(grid)}"
     basis = _operators(block, order)
     if all(x.name for x in basis):
         parts = []
@@ -260,34 +243,33 @@ def _bare(name):
     return LATEX.names[name].format("").strip()
 
 
-def _latex_matrix(rows, write):
-    body = r" \\ ".join(" & ".join(write(x) for x in row) for row in rows)
+def _align(rows):
+    return "\\begin{align*}\n" + " \\\\\n".join(rows) + "\n\\end{align*}"
+
+
+def _latex_matrix(rows):
+    body = r" \\ ".join(" & ".join(row) for row in rows)
     return rf"\begin{{pmatrix}} {body} \end{{pmatrix}}"
 
 
 def _head(solution, style):
-    latex = style is LATEX
-    rep_in, rep_out = solution.rep_in, solution.rep_out
-    same = rep_in == rep_out
-    channels = f"{rep_in}" if same else f"{rep_in} -> {rep_out}"
     counts = ", ".join(f"{n} of order {k}" for k, n in enumerate(solution.dimensions.values()))
     group = " ".join(solution.group.name.split())  # one line, whatever a user calls it
-    lines = [f"Generators of {channels} under {group}: {counts}."]
+    channels = arrow(solution.rep_in, solution.rep_out)
     fields = _fields(solution.decomposition_in)
-    if not same:
+    if solution.rep_in != solution.rep_out:
         fields += " -> " + _fields(solution.decomposition_out, prime=True)
-    lines.append(f"Fields: {fields}.")
+    lines = [f"Generators of {channels} under {group}: {counts}.", f"Fields: {fields}."]
     used = {
-        part
+        word
         for block in solution.blocks
         for order in range(3)
         for operator in _operators(block, order)
-        if operator.name
-        for part in operator.name.split()
+        for word in (operator.name or "").split()
     }
     for name, (text, source) in EXPLANATIONS.items():
         if name in used and solution.group.dim == 2:
-            lines.append(f"${source}$" if latex else text)
+            lines.append(f"${source}$" if style is LATEX else text)
     return lines
 
 
@@ -302,37 +284,14 @@ def _fields(decomposition, prime=False):
     return ", ".join(found)
 
 
-def _latex_align(solution):
-    rows = []
-    for left, groups in _equations(solution, LATEX):
-        lines, current = [], f"{left} &= "
-        started = False
-        for term in (x for group in groups for x in group):
-            text = _joined([term]) if not started else _signed(term)
-            started = True
-            if len(current) + len(text) > 88:
-                lines.append(current.rstrip())
-                current = "  "
-            current += text + " "
-        if not started:
-            current += "0"
-        lines.append(current.rstrip())
-        rows.append("\n".join(lines))
-    return ["\\begin{align*}", " \\\\\n".join(rows), "\\end{align*}"]
-
-
 def _equations(solution, style):
-    """For each output field its left side and the terms, as lists of (sign, text) a block."""
+    """For each output field its left side and the terms, (sign, text)."""
     same = solution.rep_in == solution.rep_out
     counters = [itertools.count(1) for _ in range(3)]
-    parts = {}
-    for block in solution.blocks:
-        parts.setdefault(block.out.start, (block.out, []))[1].append(block)
-    for out, blocks in parts.values():
+    for out, blocks in itertools.groupby(solution.blocks, lambda block: block.out):
         row = "a" if out.multiplicity > 1 else ""
         field = style.field(out, row, prime=not same)
-        left = f"{style.time} {field}" if same else field
-        groups = []
+        found = []
         for block in blocks:
             column = "b" if block.multiplicity_in > 1 else ""
             terms = []
@@ -343,8 +302,8 @@ def _equations(solution, style):
                     terms.append((1, f"{coefficient} {applied}"))
             if terms and column:
                 terms = [(1, style.sum(_joined(terms), column, block.multiplicity_in))]
-            groups.append(terms)
-        yield left, groups
+            found += terms
+        yield f"{style.time} {field}" if same else field, found
 
 
 def _operators(block, order):
@@ -358,40 +317,29 @@ def _applied(operator, block, index, style):
         if operator.name.endswith("turn") and "^" in field:
             field = f"{{{field}}}"  # LaTeX takes no second superscript
         return style.names[operator.name].format(field)
-    d = block.irrep_out.group.dim
-    derivatives = [style.derivative.format(i + 1) for i in range(d)]
     rows = []
     for o in range(block.irrep_out.dim):
         parts = []
         for i in range(block.irrep_in.dim):
             component = style.component(block.inside, index, i)
-            terms = _terms(operator.array, operator.order, d, o, i)
-            parts += _polynomial(terms, derivatives, component, style)
+            parts += _polynomial(operator.array, operator.order, o, i, component, style)
         rows.append(_joined(parts) or "0")
-    text = style.column(rows)
-    if len(rows) > 1:
-        return text
-    return f"({text})" if style is TEXT else rf"\left( {text} \right)"
+    return style.column(rows) if len(rows) > 1 else style.brackets.format(rows[0])
 
 
-def _terms(array, order, d, o, i):
-    """The polynomial of one entry: a dict from ascending derivative indices to numbers."""
-    found = {}
-    for at in itertools.product(range(d), repeat=order):
-        value = array[(*at, o, i)]
-        if value != 0:
-            key = tuple(sorted(at))
-            found[key] = found.get(key, 0) + value
-    return {at: x for at, x in found.items() if x != 0}
-
-
-def _polynomial(terms, derivatives, component, style):
+def _polynomial(array, order, o, i, component, style):
+    """An entry as terms (sign, text): its derivatives, times numbers, of a component."""
+    found: dict = {}
+    for at in np.ndindex(*array.shape[:order]):
+        key = tuple(sorted(at))
+        found[key] = found.get(key, 0) + array[(*at, o, i)]
     parts = []
-    for at, x in terms.items():
+    for at, x in found.items():
         factors = []
         for axis in sorted(set(at)):
             power = at.count(axis)
-            factors.append(derivatives[axis] + (f"^{power}" if power > 1 else ""))
+            derivative = style.derivative.format(axis + 1)
+            factors.append(derivative + (f"^{power}" if power > 1 else ""))
         parts += _scaled(x, " ".join([*factors, component]).strip(), style)
     return parts
 

@@ -24,6 +24,7 @@ predicts for records that have no outcome yet. A program of one's own calls `pre
 
 import argparse
 import csv
+import io
 import json
 import math
 from pathlib import Path
@@ -35,7 +36,7 @@ import time_series_tables as tables
 from matplotlib.figure import Figure
 
 import tfpn
-from tfpn import evaluation, training
+from tfpn import evaluation, files, training
 
 MOST_SHOWN = 6  # variables in the picture
 ABOUT = "about.json"  # what is to be known of a model beside its weights
@@ -271,25 +272,17 @@ def predictions(model, x, about):
 def write_predictions(folder, model, about, x, ids, outcomes):
     """predictions.csv and fits.png, for records with or without outcomes."""
     header, rows = predictions(model, x, about)
-    with open(folder / "predictions.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "outcome", *header])
-        for name, outcome, row in zip(ids, outcomes, rows, strict=True):
-            texts = [entry if isinstance(entry, str) else f"{entry:.6g}" for entry in row]
-            writer.writerow([name, outcome, *texts])
+    file = io.StringIO(newline="")
+    writer = csv.writer(file)
+    writer.writerow(["id", "outcome", *header])
+    for name, outcome, row in zip(ids, outcomes, rows, strict=True):
+        texts = [entry if isinstance(entry, str) else f"{entry:.6g}" for entry in row]
+        writer.writerow([name, outcome, *texts])
+    files.write(folder / "predictions.csv", file.getvalue())
     shown = {key: array[:3] for key, array in x.items()}
     scale = np.array(about["mean"]), np.array(about["std"])
     figure = draw_fits(model, shown, ids[:3], about["variables"], scale, about["box"])
-    figure.savefig(folder / "fits.png", dpi=120)
-
-
-def make_folder(path):
-    """The folder --output; before the training, which would be lost without it."""
-    try:
-        Path(path).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SystemExit(f"--output {path}: {error}; give another folder") from error
-    return Path(path)
+    tfpn.figures.save(figure, folder / "fits.png")
 
 
 def predict_new(options):
@@ -325,7 +318,7 @@ def predict_new(options):
         print(f"{options.series} has no readings of {', '.join(sorted(known - found))}")
     tables.report_outside(records, about["box"])
     ids = sorted(records)
-    folder = make_folder(options.output)
+    folder = tables.make_folder(options.output, [options.series, options.outcomes])
     write_predictions(folder, model, about, inputs(records, ids, about), ids, [""] * len(ids))
     print(f"wrote predictions.csv and fits.png to {folder}")
 
@@ -375,7 +368,7 @@ def main(arguments=None):
     about |= {"task": task, "from_start": options.from_start}
     tables.report_times(records, about["box"], options.from_start)
     tables.report_outside(records, about["box"])
-    folder = make_folder(options.output)
+    folder = tables.make_folder(options.output, [options.series, options.outcomes])
 
     keras.utils.set_random_seed(0)
     if task == "classification":
@@ -390,11 +383,14 @@ def main(arguments=None):
     print({key: round(value, 3) for key, value in figures.items()})
 
     model.save(folder / "model.keras")
-    (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    files.write(folder / ABOUT, json.dumps(about, indent=2) + "\n")
     write_predictions(folder, model, about, test.x, test.ids, test.outcomes)
     print(f"wrote model.keras, {ABOUT}, predictions.csv and fits.png to {folder}")
     return figures
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except OSError as error:  # such as a full disk
+        raise SystemExit(f"error: {error}") from error

@@ -446,6 +446,7 @@ def main(arguments=None):
         flush=True,
     )
     given = {name: arrays(parts[name], tasks[name]) for name in parts}
+    options.output.mkdir(parents=True, exist_ok=True)  # before the work, which would be lost
     model = train(*given["train"], given["validation"], options)
     print("kriging", flush=True)
     some = rng.choice(len(tasks["train"]), min(40, len(tasks["train"])), replace=False)
@@ -455,7 +456,6 @@ def main(arguments=None):
 
     few = {key: value[:8] for key, value in given["test"][0].items()}
     print(tfpn.check_equivariance(model, few, SO2, 8))
-    options.output.mkdir(parents=True, exist_ok=True)
     spread = [np.std(parts["test"].values[task.month, task.seen]) for task in tasks["test"]]
     task = tasks["test"][int(np.argmax(spread * parts["test"].scale))]
     draw(parts["test"], task, model, rng.uniform(0.5, 5.5), options.output / "map.png")

@@ -2,9 +2,13 @@
 
 import csv
 import math
+from pathlib import Path
 
 import numpy as np
 
+from tfpn.files import same_file
+
+OUTPUTS = ("predictions.csv", "fits.png", "about.json", "model.keras")
 DATES = (
     "for dates, hours since the record's first reading: with pandas, once df.time are datetimes, "
     '(df.time - df.groupby("id").time.transform("min")).dt.total_seconds() / 3600'
@@ -138,3 +142,16 @@ def is_number(text):
         return math.isfinite(float(text))
     except ValueError:
         return False
+
+
+def make_folder(path, inputs):
+    """The folder --output; before the training, which would be lost without it."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SystemExit(f"--output {path}: {error}; give another folder") from error
+    for name in inputs:
+        if name and any(same_file(name, folder / output) for output in OUTPUTS):
+            raise SystemExit(f"--output {path} would replace {name}; give another folder")
+    return folder

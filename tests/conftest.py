@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 
 import pytest
 
@@ -10,6 +11,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 # NumPy's matrices are small here, and threads that wait for each other take four times the time.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# A shell lets what it starts in the background ignore interrupts, and its children too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Tracing makes millions of objects that stay: looking for garbage takes a tenth of the time.
 gc.set_threshold(100_000, 50, 50)
 

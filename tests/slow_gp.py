@@ -23,6 +23,8 @@ def _observed(points, values, variance, noise, s, length):
     none, still = np.zeros(points.shape[-1]), np.zeros((points.shape[-1],) * 2)
     gram = np.array([[kernel(p, q, s, length, none, still) for q in points] for p in points])
     gram = gram.reshape(len(points), len(points)) + np.diag(variance + noise)
+    # Beyond, a solve has fewer than four digits on one processor and fails on another.
+    assert len(gram) == 0 or np.linalg.cond(gram) < 1e12, "give the reference some noise"
     return points, values, gram
 
 
@@ -41,7 +43,7 @@ def _nll(values, gram):
 
 
 def convolve(points, values, variance, query, *, weights, drift, diffusion, signal_std,
-             length_scale, noise, observation_noise=0.0):  # fmt: skip
+             length_scale, noise, observation_variance=0.0):  # fmt: skip
     """As `tfpn.math.convolve`, without the floor on variances."""
     batch, _, channels = values.shape
     operators, _, out = weights.shape
@@ -49,7 +51,7 @@ def convolve(points, values, variance, query, *, weights, drift, diffusion, sign
     var = np.zeros_like(mean)
     nll = np.zeros((batch, channels))
     for b in range(batch):
-        each, noises = _each_channel(variance[b], observation_noise, noise == "shared")
+        each, noises = _each_channel(variance[b], observation_variance, noise == "shared")
         for c in range(channels):
             x, y, gram = _observed(
                 points[b], values[b, :, c], each[:, c], noises[c], signal_std, length_scale
@@ -84,7 +86,7 @@ def convolve(points, values, variance, query, *, weights, drift, diffusion, sign
 
 
 def integrate(points, values, variance, *, signal_std, length_scale, box, noise,
-              observation_noise=0.0, nodes=60):  # fmt: skip
+              observation_variance=0.0, nodes=60):  # fmt: skip
     """As `tfpn.math.integrate` over a box, by Gauss-Legendre quadrature of the kernel."""
     batch, _, channels = values.shape
     d = points.shape[-1]
@@ -107,7 +109,7 @@ def integrate(points, values, variance, *, signal_std, length_scale, box, noise,
         twice *= half**2 * w @ profile @ w
     mean, var, nll = (np.zeros((batch, channels)) for _ in range(3))
     for b in range(batch):
-        each, noises = _each_channel(variance[b], observation_noise, noise == "shared")
+        each, noises = _each_channel(variance[b], observation_variance, noise == "shared")
         for c in range(channels):
             seen, y, gram = _observed(
                 points[b], values[b, :, c], each[:, c], noises[c], signal_std, length_scale

@@ -2,9 +2,11 @@ import doctest
 import math
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
+from contract_examples import assert_same, formed, ragged_example
 
 import tfpn
 from tfpn import contract
@@ -32,29 +34,6 @@ def reference(points, values, variance):
             if seen or all(math.isfinite(coordinate) for coordinate in points[b][n]):
                 out["points"][b, n] = points[b][n]
     return out
-
-
-def assert_same(x, expected):
-    assert set(x) == set(expected)
-    for key in expected:
-        np.testing.assert_array_equal(x[key], expected[key], err_msg=key)
-
-
-def ragged_example(seed, dtype=np.float64):
-    rng = np.random.default_rng(seed)
-    lengths = rng.integers(0, 6, size=5)
-    lengths[0] = 5
-    points = [rng.normal(size=(n, 2)).astype(dtype) for n in lengths]
-    values = [rng.normal(size=(n, 3)).astype(dtype) for n in lengths]
-    variance = [rng.uniform(0, 1, size=(n, 3)).astype(dtype) for n in lengths]
-    for v, noise in zip(values, variance, strict=True):
-        v[rng.random(v.shape) < 0.4] = np.nan
-        noise[rng.random(v.shape) < 0.2] = np.inf
-    # A padding point of the user's own, without coordinates.
-    points[0][2], values[0][2] = [np.nan, 1.0], np.nan
-    # A point that no channel is observed at, with coordinates.
-    values[0][3] = np.nan
-    return points, values, variance
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -205,155 +184,12 @@ def test_large_integer_points_are_accepted_where_they_are_exact():
     assert x["points"][0, 0, 0] == 2**24 + 1
 
 
-P, V = np.zeros((2, 3, 2)), np.zeros((2, 3, 1))
-
-
-def changed(array, index, value):
-    array = array.copy()
-    array[index] = value
-    return array
-
-
-@pytest.mark.parametrize(
-    "arguments, error, match",
-    [
-        ((P[0], V), ValueError, r"points: .* rank 2 .*\[3, 2\]; give \[B, N, d\], or a list"),
-        ((P, V[0, 0]), ValueError, r"values: .* rank 1 .* or, for one channel, \[B, N\]"),
-        ((P, V, P[None]), ValueError, r"variance: .* rank 4"),
-        (([[0.0], [1.0]], V), ValueError, r"points: example 0 has rank 1 .*give \[N_i, d\]\."),
-        ((list(P), [V[0], V]), ValueError, r"values: example 1 has rank 3 .*\[N_i\]"),
-        ((P[:0], V[:0]), ValueError, r"points: found no examples; give at least one"),
-        (([], []), ValueError, r"points: found no examples"),
-        ((P, V, []), ValueError, r"variance: found no examples"),
-        ((P[..., :0], V), ValueError, r"points: .*\[2, 3, 0\]; the last axis must not be empty"),
-        (([P[0], P[1, :, :0]], V), ValueError, r"points: example 1 has the shape \[3, 0\]"),
-        (([[], []], [[], []]), ValueError, r"points: every example is empty .* d; .*\[0, d\]"),
-        (
-            ([P[0, :0]], [[]]),
-            ValueError,
-            r"values: every example is empty and none tells the number of channels c; .*\[0, c\]",
-        ),
-        ((P, V[:1]), ValueError, r"values: found 1 examples, but points has 2"),
-        ((P, V[:, :2]), ValueError, r"values: example 0 has 2 points, but points has 3 there"),
-        (
-            ([P[0], P[1]], [V[0], V[1, :1]]),
-            ValueError,
-            r"values: example 1 has 1 points, but points has 3 there",
-        ),
-        (([P[0], P[1, :, :1]], V), ValueError, r"points: example 1 .*\[3, 1\], but example 0 has"),
-        ((P, V, np.zeros((2, 3, 2))), ValueError, r"variance: found 2 channels, .* has 1"),
-        ((P, V, [0.1, 0.2]), ValueError, r"variance: found 2 numbers for 1 channels"),
-        ((P, V, V[:1]), ValueError, r"variance: found 1 examples, but values has 2"),
-        ((P, V, V[:, :1]), ValueError, r"variance: example 0 has 1 points, but values has 3"),
-        (
-            (changed(P, (1, 2, 0), np.nan), V),
-            ValueError,
-            r"points: example 1, point 2 has the coordinates \[nan, 0\.0\]; .*Remove",
-        ),
-        ((changed(P, (0, 1, 1), -np.inf), V), ValueError, r"points: example 0, point 1 .*-inf"),
-        (
-            (P, changed(V, (1, 0, 0), np.inf)),
-            ValueError,
-            r"values: example 1, point 0, channel 0 is inf; .*Give NaN",
-        ),
-        (
-            (P, V, changed(V, (1, 2, 0), -0.5)),
-            ValueError,
-            r"variance: example 1, point 2, channel 0 is -0\.5; a variance is not negative",
-        ),
-        ((P, V + np.nan, -1.0), ValueError, r"variance: example 0, point 0, .* -1\.0; .*negative"),
-        ((P, V, -np.inf), ValueError, r"variance: example 0, point 0, channel 0 is -inf"),
-        (
-            (P, V, changed(V, (0, 1, 0), np.nan)),
-            ValueError,
-            r"variance: example 0, point 1, channel 0 is nan; .*needs a variance",
-        ),
-        (
-            (np.full((1, 2, 1), 2**24 + 1), np.ones((1, 2), np.float32)),
-            ValueError,
-            r"points: example 0, point 0 .*16777217, which float32 rounds; .*origin",
-        ),
-        (([[[1.0], [1.0, 2.0]]], [[1.0, 2.0]]), ValueError, r"points: example 0: cannot be read"),
-        (("text", V), TypeError, r"points: found str of dtype"),
-        ((P, V.astype(object)), TypeError, r"values: found ndarray of dtype object"),
-        ((P, V, "none"), TypeError, r"variance: found str"),
-        ((P, [V[0], [[None], [1.0], [2.0]]]), TypeError, r"values: example 1: .*dtype object"),
-        ((P.astype("datetime64[s]"), V), TypeError, r"points: .*datetime64"),
-        ((P, V.astype(complex)), TypeError, r"values: .*complex128"),
-        ((P, np.ma.masked_array(V, V == 0)), TypeError, r"values: found a masked array, .*filled"),
-        ((None, V), TypeError, r"points: found NoneType"),
-        (({"a": P}, V), TypeError, r"points: found dict"),
-    ],
-)
-def test_errors(arguments, error, match):
-    with pytest.raises(error, match=match):
-        observations(*arguments)
-
-
-def formed():
-    points, values, variance = ragged_example(0)
-    return observations(points, values, variance)
-
-
 def test_check_accepts_what_observations_makes():
     x = formed()
     x["values"][np.isposinf(x["variance"])] = np.nan
     checked = check_observations(x, spatial_dim=2, channels=3)
     assert_same(checked, x)
     assert all(checked[key].dtype == x[key].dtype for key in x)
-
-
-@pytest.mark.parametrize(
-    "change, error, match",
-    [
-        (lambda x: None, TypeError, r"Observations are a dict .*found NoneType"),
-        (lambda x: list(x.values()), TypeError, r"found list"),
-        (lambda x: {k: x[k] for k in ("points", "values")}, ValueError, r"missing \['variance'\]"),
-        (lambda x: {**x, "mask": 1}, ValueError, r"exactly the keys .*; unknown \['mask'\]"),
-        (lambda x: {"y": 1, **x, "variance": "a"}, ValueError, r"unknown \['y'\]"),
-        (lambda x: {**x, "variance": "a"}, TypeError, r"variance: found str"),
-        (lambda x: {**x, "values": x["values"][0]}, ValueError, r"values: .*\[5, 3\]; .*\[B, N, c"),
-        (lambda x: {k: v[:0] for k, v in x.items()}, ValueError, r"points: .*\[0, 5, 2\]"),
-        (lambda x: {k: v[:, :0] for k, v in x.items()}, ValueError, r"points: .*\[5, 0, 2\]"),
-        (lambda x: {**x, "points": x["points"][:, 1:]}, ValueError, r"have the shapes \[5, 4, 2\]"),
-        (lambda x: {**x, "variance": x["variance"][..., :1]}, ValueError, r"have the shapes"),
-        (lambda x: {**x, "points": x["points"][..., :1]}, ValueError, r"points: found 1 spatial"),
-        (
-            lambda x: {**x, "values": x["values"][..., :1], "variance": x["variance"][..., :1]},
-            ValueError,
-            r"values: found 1 channels, expected 3; give values of the shape \[B, N, 3\]",
-        ),
-        (
-            lambda x: {**x, "points": changed(x["points"], (2, 4, 1), np.nan)},
-            ValueError,
-            r"points: example 2, point 4 has the coordinates",
-        ),
-        (
-            lambda x: {**x, "variance": changed(x["variance"], (2, 4, 1), -1)},
-            ValueError,
-            r"variance: example 2, point 4, channel 1 is -1\.0",
-        ),
-        (
-            lambda x: {**x, "variance": changed(x["variance"], (2, 4, 1), np.nan)},
-            ValueError,
-            r"variance: example 2, point 4, channel 1 is nan",
-        ),
-        (
-            lambda x: {**x, "variance": x["variance"] * 0, "values": x["values"] + np.nan},
-            ValueError,
-            r"values: example 0, point 0, channel 0 is nan; .*Give the variance inf there",
-        ),
-        (
-            lambda x: {**x, "variance": np.zeros((5, 5, 3)), "values": x["values"] - np.inf},
-            ValueError,
-            r"values: example 0, point 0, channel 0 is -inf",
-        ),
-    ],
-)
-def test_check_errors(change, error, match):
-    x = {key: np.nan_to_num(value, posinf=1.0) for key, value in formed().items()}
-    with pytest.raises(error, match=match):
-        check_observations(change(x), spatial_dim=2, channels=3)
 
 
 def test_public_name_and_docstring_examples():
@@ -365,3 +201,47 @@ def test_public_name_and_docstring_examples():
 def test_tensorflow_is_not_imported():
     code = "import sys, tfpn; tfpn.observations; assert 'tensorflow' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class TestDegrees:
+    """Longitudes and latitudes on both sides of the date line are warned of, other points not."""
+
+    GLOBE = np.array([[[179.5, -17.0], [-179.0, -18.0], [10.0, 50.0]]])
+
+    EAST = np.array([[[2.0, 60.0], [355.0, -20.0], [181.0, -18.0]]])
+
+    @pytest.mark.parametrize("points", [GLOBE, GLOBE[..., ::-1], EAST])
+    def test_around_the_globe(self, points):
+        with pytest.warns(UserWarning, match="points look like degrees: coordinate") as found:
+            tfpn.observations(points, np.zeros(points.shape[:2]))
+        assert len(found) == 1
+
+    def test_shown_once(self):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("default")
+            for _ in range(2):
+                x = tfpn.observations(self.GLOBE, np.zeros((1, 3)))
+                tfpn.models.PNCNN(2, channels=1, num_blocks=1, num_basis=1).adapt(x)
+        assert len([w for w in found if "degrees" in str(w.message)]) == 1
+
+    @pytest.mark.parametrize(
+        "points",
+        [
+            np.random.default_rng(0).normal(size=(3, 50, 2)),
+            np.stack(np.meshgrid(np.arange(28.0), np.arange(28.0)), -1).reshape(1, -1, 2),
+            np.stack(np.meshgrid(np.arange(361.0), np.arange(90.0)), -1).reshape(1, -1, 2),
+            np.random.default_rng(0).uniform(-1000, 1000, size=(3, 50, 2)),
+            np.random.default_rng(0).uniform([-10, 35], [40, 70], size=(3, 50, 2)),  # Europe
+            np.concatenate([GLOBE, GLOBE[..., :1]], -1),  # three dimensions
+        ],
+    )
+    def test_no_false_alarm(self, points):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            tfpn.observations(points, np.zeros(points.shape[:2]))
+
+    def test_padding_does_not_count(self):
+        values = np.array([[np.nan, 1.0, 2.0]])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            tfpn.observations(self.GLOBE, values)

@@ -172,6 +172,13 @@ def test_unusable_bins_are_named(bins):
         evaluation.expected_calibration_error(SMALL, LABELS, bins)
 
 
+@pytest.mark.parametrize("bins", [1_000_001, 10**9, 10**20])
+def test_more_bins_than_memory_has_are_refused(bins):
+    for function in (evaluation.classification_metrics, evaluation.calibration_bins):
+        with pytest.raises(ValueError, match=f"bins must be at most 1,000,000, found {bins:,}"):
+            function(SMALL, LABELS, bins)
+
+
 @pytest.mark.parametrize(
     ("residuals", "deviations", "said"),
     [

@@ -50,7 +50,7 @@ def prior(layer):
         for name in ("signal_std", "length_scale")
     }
     noise = layer.log_observation_noise
-    return {**numbers, "observation_noise": 0.0 if noise is None else np.exp(2 * noise.numpy())}
+    return {**numbers, "observation_variance": 0.0 if noise is None else np.exp(2 * noise.numpy())}
 
 
 def slow_block(model, x):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfpn.spacing import lattice, point_spacing
+from tfpn.spacing import lattice, point_extent, point_spacing, typical_number
 
 
 def test_spacing_of_a_grid_is_its_step():
@@ -66,3 +66,14 @@ def test_lattice_holds_the_nearest_points(count, dim):
     every = np.sort(sum(axis.ravel() ** 2 for axis in axes))[:count]
     np.testing.assert_array_equal(norms, every)
     np.testing.assert_array_equal(found, lattice(count, dim))
+
+
+def test_points_that_nearly_coincide_count_once():
+    """Three channels' readings at each of the places, in rows 1e-7 apart, and in one row."""
+    rng = np.random.default_rng(0)
+    places = rng.uniform(size=(3, 40, 2))
+    rows = (places[:, :, None] + 1e-7 * rng.normal(size=(3, 40, 3, 2))).reshape(3, 120, 2)
+    for measure in (point_spacing, point_extent, typical_number):
+        expected = measure(places, np.zeros((3, 40, 1)))
+        # Each distance changes by a few 1e-7.
+        assert measure(rows, np.zeros((3, 120, 1))) == pytest.approx(expected, abs=2e-6)

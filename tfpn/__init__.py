@@ -4,21 +4,62 @@ The parts are imported on first use, so that ``import tfpn`` is quick and does n
 """
 
 import importlib
+from typing import TYPE_CHECKING, Any
 
 from tfpn._registration import register as _register
 from tfpn._version import __version__
 
-_SUBMODULES = (
-    *("augmentation", "callbacks", "datasets", "debug", "distributions", "evaluation"),
-    *("exporting", "figures", "layers", "math", "metrics", "models", "recipes", "symmetry"),
-    *("training", "tuning", "wrappers"),
-)
+if TYPE_CHECKING:  # what `__getattr__` gives
+    from tfpn import (
+        augmentation,
+        callbacks,
+        datasets,
+        debug,
+        distributions,
+        evaluation,
+        exporting,
+        figures,
+        layers,
+        math,
+        metrics,
+        models,
+        recipes,
+        symmetry,
+        training,
+        tuning,
+        wrappers,
+    )
+    from tfpn.contract import observations
+    from tfpn.symmetry import check_equivariance
+
+__all__ = [
+    "__version__",
+    "augmentation",
+    "callbacks",
+    "check_equivariance",
+    "datasets",
+    "debug",
+    "distributions",
+    "evaluation",
+    "exporting",
+    "figures",
+    "layers",
+    "math",
+    "metrics",
+    "models",
+    "observations",
+    "recipes",
+    "symmetry",
+    "training",
+    "tuning",
+    "wrappers",
+]
+
 _FUNCTIONS = {"check_equivariance": "tfpn.symmetry", "observations": "tfpn.contract"}
+_SUBMODULES = tuple(name for name in __all__ if name not in (*_FUNCTIONS, "__version__"))
 
-__all__ = ["__version__", *_SUBMODULES, *_FUNCTIONS]
 
-
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return importlib.import_module(f"tfpn.{name}")
     if name in _FUNCTIONS:
@@ -28,7 +69,7 @@ def __getattr__(name):
     raise AttributeError(f"module 'tfpn' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 

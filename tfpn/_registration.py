@@ -7,12 +7,19 @@ for it.
 
 import importlib.util
 import sys
+from typing import Any
 
 # Registered names are "tfpn>" and the class's name.
 MODULES = {
     "tfpn.layers": (
-        *("ChannelMix", "GPNormalization", "GatedReLU", "IntegralPooling", "PNConv", "ProbReLU"),
-        *("SteerableMix", "SteerableNormalization", "SteerablePNConv"),
+        *("ChannelMix", "GPNormalization", "GatedReLU", "IntegralPooling", "PNConv"),
+        *(
+            "ProbActivation",
+            "ProbReLU",
+            "SteerableMix",
+            "SteerableNormalization",
+            "SteerablePNConv",
+        ),
     ),
     "tfpn.metrics": ("BinaryAUC",),
     "tfpn.models": ("PNCNN", "PNTimeSeriesClassifier", "SteerablePNCNN"),
@@ -38,13 +45,14 @@ class _AfterKeras:
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is not None:
-            execute = spec.loader.exec_module
+            loader: Any = spec.loader
+            execute = loader.exec_module
 
             def exec_module(module):
                 execute(module)
                 _register(module)
 
-            spec.loader.exec_module = exec_module
+            loader.exec_module = exec_module
         return spec
 
 

@@ -2,13 +2,23 @@
 
 import math
 import numbers
+from typing import Any
 
 import numpy as np
 
 from tfpn.contract import check_observations
+from tfpn.types import Array, Observations
 
 
-def jitter(x, rng, *, rotation=0.0, shift=0.0, scale=0.0, shear=0.0):
+def jitter(
+    x: Observations,
+    rng: np.random.Generator,
+    *,
+    rotation: float = 0.0,
+    shift: float = 0.0,
+    scale: float = 0.0,
+    shear: float = 0.0,
+) -> dict[str, Array]:
     """Moves the points of each example by a random affine map of its own.
 
     With m the mean of an example's observed points, a point p becomes A (p - m) + m + t, where
@@ -85,9 +95,9 @@ def jitter(x, rng, *, rotation=0.0, shift=0.0, scale=0.0, shear=0.0):
     return {**x, "points": moved}
 
 
-def check_range(name, value):
+def check_range(name: str, value: Any) -> None:
     """Checks that a range of `jitter` is a finite number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name}: found {value!r}; give a number.")
-    if not (value >= 0 and math.isfinite(value)):
+    if not 0 <= float(value) < math.inf:
         raise ValueError(f"{name}: found {value!r}; give a finite number of at least 0.")

@@ -5,17 +5,22 @@ Needs matplotlib (``pip install 'tfpn[plots]'``), and TensorBoard for its event 
 
 import csv
 import importlib.util
+import io
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from tfpn import evaluation, figures
+from tfpn.checks import check_count
 from tfpn.contract import KEYS
+from tfpn.files import write
 from tfpn.layers import PNConv, SteerablePNConv
-from tfpn.layers.base import check_count
 from tfpn.models.network import PNNetwork
+from tfpn.types import Array, ArrayLike, Logs, Model, Observations, PathLike
 
 _HEADER = ["epoch", "name", "value"]
 # Of `tfpn.evaluation.classification_metrics` and `gaussian_metrics`, what is no measure of quality.
@@ -85,18 +90,18 @@ class TrainingMonitor(keras.callbacks.Callback):
 
     def __init__(
         self,
-        x,
-        y=None,
+        x: Observations,
+        y: ArrayLike | None = None,
         *,
-        log_dir=None,
-        folder=None,
-        every=1,
-        examples=3,
-        channels=None,
-        resolution=48,
-        bins=evaluation.BINS,
-        batch_size=32,
-    ):
+        log_dir: PathLike | None = None,
+        folder: PathLike | None = None,
+        every: int = 1,
+        examples: int = 3,
+        channels: Sequence[int] | None = None,
+        resolution: int = 48,
+        bins: int = evaluation.BINS,
+        batch_size: int = 32,
+    ) -> None:
         super().__init__()
         if not isinstance(x, dict) or not set(KEYS) <= set(x):
             raise TypeError(
@@ -104,9 +109,9 @@ class TrainingMonitor(keras.callbacks.Callback):
                 f"tfpn.observations), found {list(x) if isinstance(x, dict) else type(x).__name__}."
             )
         self.x = {key: np.asarray(array) for key, array in x.items()}
-        self.y = None if y is None else np.asarray(y)
+        self.y: Any = None if y is None else np.asarray(y)
         count, dim = len(self.x["points"]), self.x["points"].shape[-1]
-        if y is not None and self.y.shape[:1] != (count,):
+        if self.y is not None and self.y.shape[:1] != (count,):
             raise ValueError(f"y has the shape {self.y.shape}, but x holds {count} examples.")
         if log_dir is None and folder is None:
             raise ValueError("give log_dir (TensorBoard), folder (CSV and PNG), or both.")
@@ -115,7 +120,7 @@ class TrainingMonitor(keras.callbacks.Callback):
                 "log_dir needs TensorBoard: pip install tensorboard, or give folder alone."
             )
         self.log_dir = log_dir
-        self.folder = None if folder is None else Path(folder)
+        self.folder: Any = None if folder is None else Path(folder)
         self.every = check_count("every", every)
         self.examples = examples if examples == 0 else check_count("examples", examples)
         if self.examples and dim > 2:
@@ -127,11 +132,14 @@ class TrainingMonitor(keras.callbacks.Callback):
         if self.examples and not len(seen):
             raise ValueError("x has no example with a reading; give others, or examples=0.")
         self.shown = seen[: self.examples]
-        self.maps = {"channels": channels, "resolution": check_count("resolution", resolution)}
-        self.bins, self.batch_size = check_count("bins", bins), batch_size
-        self._writer = None
+        self.maps: dict[str, Any] = {
+            "channels": channels,
+            "resolution": check_count("resolution", resolution),
+        }
+        self.bins, self.batch_size = evaluation.check_bins(bins), batch_size
+        self._writer: Any = None
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs | None = None) -> None:
         """Opens the files, after a look at what the model can tell."""
         config = self.model.get_config()
         if self.y is not None and config["num_classes"] is None and not self.model.finite_variance:
@@ -150,7 +158,7 @@ class TrainingMonitor(keras.callbacks.Callback):
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         """Records the epoch, if it is one to be recorded."""
         if (epoch + 1) % self.every:
             return
@@ -175,7 +183,7 @@ class TrainingMonitor(keras.callbacks.Callback):
             for name, picture in pictures.items():
                 figures.save(picture, self.folder / f"{name}_{epoch:04d}.png")
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: Logs | None = None) -> None:
         """Closes the event file."""
         if self._writer is not None:
             self._writer.close()
@@ -213,18 +221,20 @@ class TrainingMonitor(keras.callbacks.Callback):
         path, kept = self.folder / "monitor.csv", []
         if not self._begun and path.exists():
             kept = _rows_before(path, epoch)
-        with open(path, "a" if self._begun else "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            if not self._begun:
-                writer.writerows([_HEADER, *kept])
-            for name, value in numbers.items():
-                for place, number in np.ndenumerate(value):
-                    entry = f"[{','.join(map(str, place))}]" if place else ""
-                    writer.writerow([epoch, name + entry, repr(float(number))])
+        file = io.StringIO(newline="")
+        writer = csv.writer(file)
+        if not self._begun:
+            writer.writerows([_HEADER, *kept])
+        for name, value in numbers.items():
+            for place, number in np.ndenumerate(value):
+                entry = f"[{','.join(map(str, place))}]" if place else ""
+                writer.writerow([epoch, name + entry, repr(float(number))])
+        before = path.read_bytes() if self._begun else b""
+        write(path, before + file.getvalue().encode("utf-8"))
         self._begun = True
 
 
-def learned_parameters(model):
+def learned_parameters(model: Model) -> dict[str, Any]:
     """What a model's Gaussian processes and flows have learned, in the data's units.
 
     Args:
@@ -253,7 +263,7 @@ def learned_parameters(model):
     """
     if not isinstance(model, PNNetwork):
         raise TypeError(f"model must be one of tfpn.models, found {type(model).__name__}.")
-    found = {}
+    found: dict[str, Array] = {}
     for layer in model.pn_layers:
         quantities = {
             "length_scale": tf.exp(layer.log_length_scale),
@@ -275,7 +285,8 @@ def learned_parameters(model):
 def _rows_before(path, epoch):
     """The table's rows of earlier epochs."""
     with open(path, newline="", encoding="utf-8") as file:
-        header, *rows = list(csv.reader(file)) or [None]
+        lines = list(csv.reader(file))
+    header, rows = (lines[0], lines[1:]) if lines else (None, [])
     if header != _HEADER:
         raise ValueError(
             f"folder: {path} is not a monitor's table (first line {header}); give another folder."

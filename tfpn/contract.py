@@ -10,10 +10,13 @@ A variance of ``+inf`` is the only way to say "missing": no mask travels beside 
 which no channel is observed is padding.
 """
 
-import numbers
 from collections.abc import Mapping
 
 import numpy as np
+
+from tfpn.degrees import warn_of_degrees
+from tfpn.ragged import check_agreement, form, full_variance, numeric, stack, swapped
+from tfpn.types import Array, ArrayLike
 
 KEYS = ("points", "values", "variance")
 
@@ -21,7 +24,9 @@ KEYS = ("points", "values", "variance")
 _LARGEST_EXACT_INTEGER = 2**24
 
 
-def observations(points, values, variance=None):
+def observations(
+    points: ArrayLike, values: ArrayLike, variance: ArrayLike | None = None
+) -> dict[str, Array]:
     """Turns arrays or ragged lists into the observations dict, and checks them.
 
     What was not measured is given as NaN in `values` (or as a variance of ``+inf``) and comes out
@@ -42,7 +47,9 @@ def observations(points, values, variance=None):
             arrays [N_i, c], or [N_i] for one channel. NaN means not observed.
         variance: The variance of the measurement noise. None (every observed value is exact), a
             number, one number per channel [c], or the same form as `values`. 0 means exact and
-            ``+inf`` not observed.
+            ``+inf`` not observed. Layers raise it to a least variance: in float32, 2e-13 times the
+            example's number of observed points, at least 1e-12, times the square of the prior's
+            ``signal_std`` (see `tfpn.math.convolve`).
 
     Returns:
         A dict of new NumPy arrays: "points" [B, N, d], "values" [B, N, c] and "variance"
@@ -56,6 +63,10 @@ def observations(points, values, variance=None):
             of examples, points or channels do not agree; if a coordinate of an observed point is
             NaN or infinite; if an observed value is infinite; if a variance is negative, or NaN
             where a value is observed; or if integer coordinates are too large for float32.
+
+    Warns:
+        UserWarning: if points in two dimensions look like longitudes and latitudes in degrees on
+            both sides of the date line.
 
     Example:
         Two examples with two channels; the second one has a single point, and its second channel
@@ -77,16 +88,16 @@ def observations(points, values, variance=None):
         array([[0.01,  inf],
                [ inf,  inf]])
     """
-    points, point_counts = _stack("points", points)
-    values, value_counts = _stack("values", values)
-    _check_agreement("values", values, value_counts, points, point_counts)
+    points, point_counts = stack("points", points)
+    values, value_counts = stack("values", values)
+    check_agreement("values", values, value_counts, points, point_counts)
 
     is_double = any(a.dtype.kind == "f" and a.dtype.itemsize >= 8 for a in (points, values))
     dtype = np.float64 if is_double else np.float32
     if not is_double and points.dtype.kind in "iu":
         _check_integer_points(points)
 
-    variance = _full_variance(variance, values, value_counts)
+    variance = full_variance(variance, values, value_counts)
     points, values = points.astype(dtype), values.astype(dtype)
     # A finite variance that overflows float32 is a precision of 0: not observed.
     with np.errstate(over="ignore"):
@@ -101,10 +112,13 @@ def observations(points, values, variance=None):
     points[unobserved & ~np.isfinite(points).all(axis=-1)] = 0
 
     _check_entries(points, values, variance)
+    warn_of_degrees(points, variance)
     return {"points": points, "values": values, "variance": variance}
 
 
-def check_observations(x, *, spatial_dim=None, channels=None):
+def check_observations(
+    x: Mapping[str, ArrayLike], *, spatial_dim: int | None = None, channels: int | None = None
+) -> dict[str, Array]:
     """Checks that a dict has the form that `tfpn.observations` returns.
 
     Values stored where the variance is ``+inf`` are not looked at: they may be anything.
@@ -146,19 +160,21 @@ def check_observations(x, *, spatial_dim=None, channels=None):
             f"Observations have exactly the keys {', '.join(KEYS)}; {found}. "
             "Use tfpn.observations to make them."
         )
-    arrays = {key: _numeric(key, x[key]) for key in KEYS}
+    arrays = {key: numeric(key, x[key]) for key in KEYS}
     for key, array in arrays.items():
         if array.ndim != 3 or 0 in array.shape:
             raise ValueError(
                 f"{key}: found the shape {list(array.shape)}; give three axes "
-                f"{_form(key)} of length at least 1 (tfpn.observations makes them)."
+                f"{form(key)} of length at least 1 (tfpn.observations makes them)."
             )
     points, values, variance = (arrays[key] for key in KEYS)
     if values.shape[:2] != points.shape[:2] or variance.shape != values.shape:
+        arrays = {"points": points, "values": values}
+        advice = "" if values.shape[1] == points.shape[1] else swapped(arrays)
         raise ValueError(
             f"points, values and variance have the shapes {list(points.shape)}, "
             f"{list(values.shape)} and {list(variance.shape)}; give [B, N, d], [B, N, c] and "
-            "[B, N, c] with the same B, N and c."
+            f"[B, N, c] with the same B, N and c.{advice}"
         )
     for key, name, expected in (
         ("points", "spatial dimensions", spatial_dim),
@@ -174,7 +190,7 @@ def check_observations(x, *, spatial_dim=None, channels=None):
     return arrays
 
 
-def check_query(query, *, examples, spatial_dim):
+def check_query(query: ArrayLike, *, examples: int, spatial_dim: int) -> Array:
     """Checks the points at which fields are asked for, and returns them as a NumPy array.
 
     Args:
@@ -191,7 +207,7 @@ def check_query(query, *, examples, spatial_dim):
         >>> check_query([[[0.0, 1.0]]], examples=1, spatial_dim=2).shape
         (1, 1, 2)
     """
-    array = _numeric("query", query)
+    array = numeric("query", query)
     if array.ndim != 3 or (array.shape[0], array.shape[-1]) != (examples, spatial_dim):
         raise ValueError(
             f"query: found the shape {list(array.shape)}; give [{examples}, M, {spatial_dim}], "
@@ -205,159 +221,6 @@ def check_query(query, *, examples, spatial_dim):
             "points than others, repeat one of them and leave its result out."
         )
     return array
-
-
-def _form(name, example=False):
-    """The axes of an argument, for messages."""
-    axis = "d" if name == "points" else "c"
-    return f"[N_i, {axis}]" if example else f"[B, N, {axis}]"
-
-
-def _numeric(name, data):
-    if isinstance(data, np.ma.MaskedArray):
-        raise TypeError(
-            f"{name}: found a masked array, whose mask would be lost; "
-            "give data.filled(numpy.nan) instead."
-        )
-    try:
-        array = np.asarray(data)
-    except ValueError as error:
-        raise ValueError(
-            f"{name}: cannot be read as one array of numbers ({error}); give "
-            "an array, or for examples of unequal length a list with one array each."
-        ) from error
-    if array.dtype.kind not in "biuf":
-        raise TypeError(
-            f"{name}: found {type(data).__name__} of dtype {array.dtype}; give real numbers "
-            "(NaN in values for what was not observed)."
-        )
-    return array
-
-
-def _stack(name, data, width=None):
-    """Reads an argument as one array [B, N, d or c], padded with 0, and the lengths [B].
-
-    `width` is the length of the last axis where no example tells it.
-    """
-    if isinstance(data, (list, tuple)):
-        return _stack_ragged(name, data, width)
-    array = _numeric(name, data)
-    if array.ndim == 2 and name != "points":
-        array = array[:, :, None]
-    if array.ndim != 3:
-        alternative = "" if name == "points" else " or, for one channel, [B, N]"
-        raise ValueError(
-            f"{name}: found an array of rank {array.ndim} with the shape {list(array.shape)}; "
-            f"give {_form(name)}{alternative}, or a list with one array per example."
-        )
-    _check_not_empty(name, len(array))
-    if array.shape[2] == 0:
-        raise ValueError(
-            f"{name}: found the shape {list(array.shape)}; the last axis must not be empty."
-        )
-    counts = np.full(len(array), array.shape[1])
-    if array.shape[1] == 0:
-        array = np.zeros((len(array), 1, array.shape[2]), array.dtype)
-    return array, counts
-
-
-def _stack_ragged(name, data, width):
-    _check_not_empty(name, len(data))
-    examples = [_example(name, index, example) for index, example in enumerate(data)]
-    # An empty list tells neither the width nor, as it has no dtype of its own, the dtype.
-    told = [index for index, example in enumerate(examples) if example.ndim == 2]
-    if told:
-        width = examples[told[0]].shape[1]
-    elif width is None:
-        what = "the dimension d" if name == "points" else "the number of channels c"
-        raise ValueError(
-            f"{name}: every example is empty and none tells {what}; "
-            f"give empty arrays of the shape {_form(name, example=True).replace('N_i', '0')}."
-        )
-    for index in told:
-        if examples[index].shape[1] != width:
-            raise ValueError(
-                f"{name}: example {index} has the shape {list(examples[index].shape)}, but "
-                f"example {told[0]} has {list(examples[told[0]].shape)}; give the same last axis "
-                "in every example."
-            )
-    counts = np.array([len(example) for example in examples])
-    dtypes = [example.dtype for example in examples if len(example)]
-    dtypes = dtypes or [examples[index].dtype for index in told] or [np.float32]
-    array = np.zeros((len(examples), max(1, counts.max()), width), np.result_type(*dtypes))
-    for index in told:
-        array[index, : counts[index]] = examples[index]
-    return array, counts
-
-
-def _example(name, index, data):
-    """Reads one example as [N_i, d or c], or as [0] where it does not tell d or c."""
-    label = f"{name}: example {index}"
-    example = _numeric(label, data)
-    if example.shape in ((0,), (0, 0)):
-        return example.reshape(0)
-    if example.ndim == 1 and name != "points":
-        example = example[:, None]
-    if example.ndim != 2:
-        alternative = "" if name == "points" else " or, for one channel, [N_i]"
-        raise ValueError(
-            f"{label} has rank {example.ndim} and the shape {list(example.shape)}; "
-            f"give {_form(name, example=True)}{alternative}."
-        )
-    if example.shape[1] == 0:
-        raise ValueError(
-            f"{label} has the shape {list(example.shape)}; the last axis must not be empty."
-        )
-    return example
-
-
-def _full_variance(variance, values, counts):
-    """The argument `variance` as a new array [B, N, c]."""
-    if variance is None:
-        return np.zeros(values.shape)
-    is_list = isinstance(variance, (list, tuple))
-    # A list of numbers is one per channel; any other list holds one array per example.
-    if is_list and variance and all(isinstance(v, numbers.Real) for v in variance):
-        is_list = False
-    if not is_list:
-        array = _numeric("variance", variance)
-        if array.ndim == 0:
-            return np.full(values.shape, array)
-        if array.ndim == 1:
-            if len(array) != values.shape[-1]:
-                raise ValueError(
-                    f"variance: found {len(array)} numbers for {values.shape[-1]} channels; "
-                    "give one per channel, a single number, or the same form as values."
-                )
-            return np.broadcast_to(array, values.shape).copy()
-    array, variance_counts = _stack("variance", variance, width=values.shape[-1])
-    _check_agreement("variance", array, variance_counts, values, counts, other="values")
-    if array.shape[-1] != values.shape[-1]:
-        raise ValueError(
-            f"variance: found {array.shape[-1]} channels, but values has {values.shape[-1]}; "
-            "give one variance per value, one per channel, or a single number."
-        )
-    return array
-
-
-def _check_not_empty(name, num_examples):
-    if num_examples == 0:
-        raise ValueError(f"{name}: found no examples; give at least one.")
-
-
-def _check_agreement(name, array, counts, other_array, other_counts, other="points"):
-    if len(array) != len(other_array):
-        raise ValueError(
-            f"{name}: found {len(array)} examples, but {other} has {len(other_array)}; "
-            "give one entry per example in both."
-        )
-    different = np.flatnonzero(counts != other_counts)
-    if different.size:
-        index = different[0]
-        raise ValueError(
-            f"{name}: example {index} has {counts[index]} points, but {other} has "
-            f"{other_counts[index]} there; give one entry per point in both."
-        )
 
 
 def _check_integer_points(points):

@@ -4,9 +4,12 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.models.network import PNNetwork
+from tfpn.types import Array, ArrayLike, Model, Observations
 
 
-def check_gradients(model, x, y, sample_weight=None):
+def check_gradients(
+    model: Model, x: Observations, y: ArrayLike, sample_weight: ArrayLike | None = None
+) -> Array:
     """Loss and gradient of each example alone, which must be finite.
 
     A training step adds up the gradients of a batch, so that a NaN from one example makes every

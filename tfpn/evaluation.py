@@ -11,10 +11,15 @@ import numpy as np
 import scipy.stats
 import sklearn.metrics
 
+from tfpn.types import Array, ArrayLike
+
 BINS = 15
+MOST_BINS = 1_000_000  # a table of them takes some 40 MB
 
 
-def classification_metrics(probabilities, labels, bins=BINS):
+def classification_metrics(
+    probabilities: ArrayLike, labels: ArrayLike, bins: int = BINS
+) -> dict[str, float]:
     """Figures of merit of class probabilities.
 
     Args:
@@ -75,7 +80,9 @@ def _ranking(scores, labels):
     }
 
 
-def expected_calibration_error(probabilities, labels, bins=BINS, adaptive=False):
+def expected_calibration_error(
+    probabilities: ArrayLike, labels: ArrayLike, bins: int = BINS, adaptive: bool = False
+) -> float:
     """Expected calibration error of the predicted class.
 
     ``sum_b (count_b / B) |accuracy_b - confidence_b|`` over bins of the confidence, which is the
@@ -87,7 +94,7 @@ def expected_calibration_error(probabilities, labels, bins=BINS, adaptive=False)
     Args:
         probabilities: [B, classes], rows that sum to 1.
         labels: integers 0 to classes - 1, [B].
-        bins: number of bins.
+        bins: number of bins, up to a million.
         adaptive: False for bins of equal width, ``(b / bins, (b + 1) / bins]``; True for bins with
             about equally many examples, which the width does not leave almost empty.
 
@@ -95,7 +102,8 @@ def expected_calibration_error(probabilities, labels, bins=BINS, adaptive=False)
         A number from 0 to 1.
 
     Raises:
-        ValueError: as for `classification_metrics`, or if ``bins`` is no positive integer.
+        ValueError: as for `classification_metrics`, or if ``bins`` is no integer from 1 to a
+            million.
 
     Example:
 
@@ -128,7 +136,9 @@ class CalibrationBins:
     accuracy: np.ndarray
 
 
-def calibration_bins(probabilities, labels, bins=BINS, adaptive=False):
+def calibration_bins(
+    probabilities: ArrayLike, labels: ArrayLike, bins: int = BINS, adaptive: bool = False
+) -> CalibrationBins:
     """The table behind the calibration error and the reliability diagram.
 
     The non-empty bins are those of `sklearn.calibration.calibration_curve` of "the predicted class
@@ -148,8 +158,7 @@ def calibration_bins(probabilities, labels, bins=BINS, adaptive=False):
     (array([0, 3]), array([ nan, 0.67]), array([nan, 0.8]))
     """
     probabilities, labels = _checked(probabilities, labels)
-    if isinstance(bins, bool) or not isinstance(bins, (int, np.integer)) or bins < 1:
-        raise ValueError(f"bins must be a positive integer, found {bins!r}.")
+    check_bins(bins)
     confidence = probabilities.max(-1)
     edges = np.linspace(0.0, 1.0, bins + 1)
     if adaptive:
@@ -167,7 +176,16 @@ def calibration_bins(probabilities, labels, bins=BINS, adaptive=False):
     )
 
 
-def gaussian_metrics(residuals, standard_deviations):
+def check_bins(bins: int) -> int:
+    """Raises ValueError unless ``bins`` is a number of bins; returns it."""
+    if isinstance(bins, bool) or not isinstance(bins, (int, np.integer)) or bins < 1:
+        raise ValueError(f"bins must be a positive integer, found {bins!r}.")
+    if bins > MOST_BINS:
+        raise ValueError(f"bins must be at most {MOST_BINS:,}, found {bins:,}.")
+    return bins
+
+
+def gaussian_metrics(residuals: ArrayLike, standard_deviations: ArrayLike) -> dict[str, float]:
     """Figures of merit of Gaussian predictions.
 
     Args:
@@ -202,7 +220,9 @@ def gaussian_metrics(residuals, standard_deviations):
     }
 
 
-def interval_coverage(residuals, standard_deviations, level=0.95):
+def interval_coverage(
+    residuals: ArrayLike, standard_deviations: ArrayLike, level: float = 0.95
+) -> float:
     """Fraction of the truth that lies within the predicted central interval.
 
     Args:
@@ -225,7 +245,7 @@ def interval_coverage(residuals, standard_deviations, level=0.95):
     return _coverage(standardized(residuals, standard_deviations), level)
 
 
-def residual_spread(residuals, standard_deviations):
+def residual_spread(residuals: ArrayLike, standard_deviations: ArrayLike) -> float:
     """Size of the residuals in units of their predicted standard deviations.
 
     The root mean square of residual / standard deviation: 1 where the predictions are calibrated,
@@ -245,7 +265,7 @@ def residual_spread(residuals, standard_deviations):
     return _root_mean_square(standardized(residuals, standard_deviations))
 
 
-def standardized(residuals, standard_deviations):
+def standardized(residuals: ArrayLike, standard_deviations: ArrayLike) -> Array:
     """residual / standard deviation as one row of numbers, standard normal if calibrated.
 
     Args:

@@ -4,25 +4,32 @@ Every function returns a `matplotlib.figure.Figure` that is not registered with 
 has to be closed and no display is needed.
 """
 
+import io
+from collections.abc import Sequence
+from typing import Any, Literal
+
 import numpy as np
 import scipy.stats
-from matplotlib import colormaps
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from tfpn import evaluation
+from tfpn._panels import draw_curves, draw_images, make_figure
 from tfpn.contract import KEYS
+from tfpn.files import write
+from tfpn.types import ArrayLike, Logs, Model, Observations, PathLike
 
-_PANEL = 1.9  # inches a panel
-_QUERY_BATCH = 2048  # query points evaluated at once, to bound the memory
-_LEGEND = 8  # channels a legend holds; a colour bar shows more
 _QUANTILES = 2000  # points of a Q-Q plot drawn at most
 
 
-def feature_maps(model, x, *, channels=None, resolution=64, origin="upper"):
+def feature_maps(
+    model: Model,
+    x: Observations,
+    *,
+    channels: Sequence[int] | None = None,
+    resolution: int = 64,
+    origin: Literal["upper", "lower"] = "upper",
+) -> Figure:
     """Draws the Gaussian-process feature maps of a few examples.
 
     One row an example: its samples, then for each block of the network the mean and the standard
@@ -72,11 +79,11 @@ def feature_maps(model, x, *, channels=None, resolution=64, origin="upper"):
     maps = [_evaluate(model, row, query) for row in rows]
     channels = _choose_channels(channels, maps[0], dimensions)
     if dimensions == 1:
-        return _draw_curves(rows, maps, axes_ticks[0], channels)
-    return _draw_images(rows, maps, axes_ticks, channels, origin)
+        return draw_curves(rows, maps, axes_ticks[0], channels)
+    return draw_images(rows, maps, axes_ticks, channels, origin)
 
 
-def learning_curves(log):
+def learning_curves(log: Logs) -> Figure:
     """Draws the loss and the measures of a classifier over the epochs, training and validation.
 
     With class weights the training part's loss has them and the validation part's has not.
@@ -99,7 +106,7 @@ def learning_curves(log):
     if "loss" not in log:
         raise ValueError(f"log: found columns {sorted(log)}; a column 'loss' is needed")
     shown = [key for key in ("loss", "accuracy", "auroc", "average_precision") if key in log]
-    figure = _figure(columns=len(shown), rows=1, panel=3.5)
+    figure = make_figure(columns=len(shown), rows=1, panel=3.5)
     epochs = np.arange(1, len(log["loss"]) + 1)
     for axes, key in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
         axes.plot(epochs, log[key], marker=".", label="training")
@@ -113,7 +120,13 @@ def learning_curves(log):
     return figure
 
 
-def reliability_diagram(probabilities, labels, bins=evaluation.BINS, adaptive=False, title=None):
+def reliability_diagram(
+    probabilities: ArrayLike,
+    labels: ArrayLike,
+    bins: int = evaluation.BINS,
+    adaptive: bool = False,
+    title: str | None = None,
+) -> Figure:
     """Draws how often the predicted class is right against how sure the prediction is.
 
     Above, the fraction of right predictions in each bin of the confidence (the largest
@@ -141,7 +154,7 @@ def reliability_diagram(probabilities, labels, bins=evaluation.BINS, adaptive=Fa
         error = evaluation.expected_calibration_error(probabilities, labels, bins, adaptive)
         title = f"expected calibration error {error:.1%}, {found.counts.sum()} examples"
         title = title.replace("%", " %")
-    figure = _figure(columns=1, rows=1, panel=4.5)
+    figure = make_figure(columns=1, rows=1, panel=4.5)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     seen = found.counts > 0
     left, width = found.edges[:-1][seen], np.diff(found.edges)[seen]
@@ -175,7 +188,13 @@ def reliability_diagram(probabilities, labels, bins=evaluation.BINS, adaptive=Fa
     return figure
 
 
-def qq_plot(residuals, standard_deviations, *, axes=None, label=None):
+def qq_plot(
+    residuals: ArrayLike,
+    standard_deviations: ArrayLike,
+    *,
+    axes: Any = None,
+    label: str | None = None,
+) -> Figure:
     """Draws the quantiles of standardised residuals against those of the standard normal.
 
     Calibrated Gaussian predictions lie on the diagonal. A steeper line is overconfidence: residuals
@@ -211,7 +230,7 @@ def qq_plot(residuals, standard_deviations, *, axes=None, label=None):
         chosen = np.unique(np.searchsorted(expected, even))
         expected, found = expected[chosen], found[chosen]
     if axes is None:
-        axes = _figure(columns=1, rows=1, panel=4.5).subplots()
+        axes = make_figure(columns=1, rows=1, panel=4.5).subplots()
     if not axes.lines:
         axes.axline((0, 0), slope=1, linestyle="--", color="grey", label="calibrated")
         axes.set_xlabel("standard normal quantile")
@@ -225,15 +244,11 @@ def qq_plot(residuals, standard_deviations, *, axes=None, label=None):
     return axes.figure
 
 
-def save(figure, path):
+def save(figure: Figure, path: PathLike) -> None:
     """Writes a figure as a PNG file, at 120 dots an inch."""
-    figure.savefig(path, format="png", dpi=120)
-
-
-def _figure(columns, rows, panel=_PANEL):
-    figure = Figure(figsize=(panel * columns, panel * rows + 0.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=120)
+    write(path, file.getbuffer())
 
 
 def _example(x, row):
@@ -258,15 +273,8 @@ def _grid_axes(x, resolution):
 
 def _evaluate(model, example, query):
     """Mean and standard deviation of each block at the query points, a list of [M, c] pairs."""
-    parts = []
-    for start in range(0, len(query), _QUERY_BATCH):
-        maps = model.feature_maps(example, query[None, start : start + _QUERY_BATCH])
-        parts.append([(np.asarray(m["values"])[0], np.asarray(m["variance"])[0]) for m in maps])
-    blocks = []
-    for pieces in zip(*parts, strict=True):
-        mean, variance = (np.concatenate(field) for field in zip(*pieces, strict=True))
-        blocks.append((mean, np.sqrt(variance)))
-    return blocks
+    maps = model.feature_maps(example, query[None])
+    return [(np.asarray(m["values"])[0], np.sqrt(np.asarray(m["variance"])[0])) for m in maps]
 
 
 def _choose_channels(channels, maps, dimensions):
@@ -281,114 +289,3 @@ def _choose_channels(channels, maps, dimensions):
     if dimensions == 2 and len(channels) not in (1, 3):
         raise ValueError(f"channels: found {len(channels)} of them; give one, or three for RGB")
     return channels
-
-
-def _describe(channels):
-    names = ", ".join(map(str, channels))
-    if len(channels) == 1:
-        return f"channel {names}"
-    return f"channels {names} as red, green, blue, each scaled to its range in the panel"
-
-
-def _draw_images(rows, maps, axes_ticks, channels, origin):
-    columns = 1 + 2 * len(maps[0])
-    figure = _figure(columns, len(rows))
-    panels = figure.subplots(len(rows), columns, squeeze=False)
-    extent = [axes_ticks[0][0], axes_ticks[0][-1], axes_ticks[1][0], axes_ticks[1][-1]]
-    shape = (len(axes_ticks[0]), len(axes_ticks[1]))
-    for line, example, blocks in zip(panels, rows, maps, strict=True):
-        points, values = example["points"][0], example["values"][0]
-        shown = line[0].scatter(*points.T, c=values[:, 0], s=12, cmap="viridis")
-        figure.colorbar(shown, ax=line[0], shrink=0.7)
-        for block, pair in enumerate(blocks):
-            for offset, field in enumerate(pair):
-                axes = line[1 + 2 * block + offset]
-                _image(figure, axes, field.reshape(*shape, -1)[..., channels], extent)
-                if offset == 1:
-                    axes.plot(*points.T, ".", color="lime", markersize=2)
-        for axes in line:
-            axes.set(xlim=extent[:2], xticks=[], yticks=[], aspect="equal")
-            axes.set_ylim(extent[2:] if origin == "lower" else extent[:1:-1])
-    panels[0][0].set_title("samples (channel 0)", fontsize=8)
-    for block in range(len(maps[0])):
-        panels[0][1 + 2 * block].set_title(f"block {block + 1}: mean", fontsize=8)
-        panels[0][2 + 2 * block].set_title(f"block {block + 1}: std. deviation", fontsize=8)
-    figure.suptitle(f"{_describe(channels)}; green dots: observed points", fontsize=9)
-    return figure
-
-
-def _image(figure, axes, field, extent):
-    """Shows [nx, ny, 1 or 3], first axis to the right; the limits of the axes turn the second."""
-    image = field.transpose(1, 0, 2)
-    if image.shape[-1] == 1:
-        shown = axes.imshow(image[..., 0], origin="lower", extent=extent, cmap="viridis")
-        figure.colorbar(shown, ax=axes, shrink=0.7)
-        return
-    low, high = image.min((0, 1)), image.max((0, 1))
-    span = np.where(high > low, high - low, 1)
-    axes.imshow((image - low) / span, origin="lower", extent=extent)
-
-
-def _draw_curves(rows, maps, t, channels):
-    columns = 1 + len(maps[0])
-    figure = _figure(columns, len(rows), panel=2.6)
-    panels = figure.subplots(len(rows), columns, squeeze=False, sharex=True)
-    seen_channels = range(rows[0]["values"].shape[-1])
-    colors = {"samples": _colors(seen_channels), "blocks": _colors(channels)}
-    for line, example, blocks in zip(panels, rows, maps, strict=True):
-        times, values, variance = (example[k][0] for k in ("points", "values", "variance"))
-        for channel, color in zip(seen_channels, colors["samples"], strict=True):
-            seen = np.isfinite(variance[:, channel])
-            error = 2 * np.sqrt(variance[seen, channel])
-            line[0].errorbar(
-                times[seen, 0],
-                values[seen, channel],
-                error,
-                fmt=".",
-                markersize=4,
-                color=color,
-                label=f"channel {channel}",
-            )
-        for axes, (mean, std) in zip(line[1:], blocks, strict=True):
-            for channel, color in zip(channels, colors["blocks"], strict=True):
-                m, s = mean[:, channel], std[:, channel]
-                axes.plot(t, m, linewidth=1, color=color, label=f"channel {channel}")
-                axes.fill_between(t, m - 2 * s, m + 2 * s, alpha=0.25, color=color, linewidth=0)
-            axes.plot(
-                times[:, 0],
-                np.zeros(len(times)),
-                "|",
-                color="green",
-                transform=axes.get_xaxis_transform(),
-            )
-        for axes in line:
-            axes.tick_params(labelsize=6)
-    panels[0][0].set_title("samples", fontsize=8)
-    for block, axes in enumerate(panels[0][1:]):
-        axes.set_title(f"block {block + 1}", fontsize=8)
-    _key(figure, panels, seen_channels, channels)
-    figure.suptitle(
-        "mean and band of two standard deviations; green ticks: observed points", fontsize=9
-    )
-    return figure
-
-
-def _colors(channels):
-    """A colour a channel: the usual ten where a legend names them, else along a colour map."""
-    if len(channels) <= _LEGEND:
-        return [f"C{index}" for index in range(len(channels))]
-    return list(colormaps["viridis"](np.linspace(0.0, 1.0, len(channels))))
-
-
-def _key(figure, panels, seen_channels, channels):
-    """Names the channels: by a legend, or by a colour bar where there are many."""
-    for column, shown in ((0, seen_channels), (-1, channels)):
-        if len(shown) > _LEGEND:
-            colors = ScalarMappable(BoundaryNorm(np.arange(len(shown) + 1) - 0.5, 256), "viridis")
-            bar = figure.colorbar(colors, ax=panels[:, column], shrink=0.8)
-            ticks = np.unique(np.linspace(0, len(shown) - 1, 5).astype(int))
-            bar.set_ticks(ticks, labels=[str(shown[tick]) for tick in ticks])
-            bar.ax.tick_params(labelsize=6)
-            bar.set_label("channel", fontsize=6)
-        elif len(shown) > 1 or column:  # a single channel of samples needs no name
-            panels[0][column].legend(fontsize=6)

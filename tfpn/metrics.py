@@ -1,9 +1,12 @@
 """Keras metrics for what the models put out."""
 
 import math
+from typing import Any
 
 import keras
 import tensorflow as tf
+
+from tfpn.types import ArrayLike, Tensor
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -28,10 +31,12 @@ class BinaryAUC(keras.metrics.AUC):
     0.5
     """
 
-    def __init__(self, num_thresholds=1000, curve="ROC", **kwargs):
+    def __init__(self, num_thresholds: int = 1000, curve: str = "ROC", **kwargs: Any) -> None:
         super().__init__(num_thresholds, curve, **kwargs)
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(
+        self, y_true: Tensor, y_pred: Tensor, sample_weight: ArrayLike | None = None
+    ) -> Any:
         """Adds labels [B] or [B, 1] and logits [B, 2]."""
         y_true, y_pred = tf.reshape(y_true, [-1]), tf.convert_to_tensor(y_pred)
         score = 0.5 + tf.math.atan(0.5 * (y_pred[:, 1] - y_pred[:, 0])) / math.pi

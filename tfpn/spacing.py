@@ -9,6 +9,10 @@ from scipy import spatial
 _EXAMPLES = 256
 _POINTS = 2048
 
+# Points nearer than this part of the examples' extent are one: clocks and instruments differ in
+# their last digits, and float32 has no more than ten such steps.
+_SAME = 1e-6
+
 
 def point_spacing(points, variance):
     """Median distance of an observed point to its second nearest neighbour in the same example.
@@ -22,8 +26,9 @@ def point_spacing(points, variance):
         variance: array [B, N, c]; points with no finite entry are padding.
 
     Returns:
-        A float, in units of the points. Duplicate points count once; of two points alone it is
-        their distance. At most 256 examples, evenly spread, and 2048 points of each are read.
+        A float, in units of the points. Points that coincide, to a millionth of the largest
+        example's extent, count once; of two points alone it is their distance. At most 256
+        examples, evenly spread, and 2048 points of each are read.
 
     Raises:
         ValueError: if no example has two distinct observed points, or if their distances are too
@@ -76,13 +81,44 @@ def point_extent(points, variance):
     return float(np.median(sides)) if sides else 0.0
 
 
+def typical_number(points, variance):
+    """Median over examples of the number of distinct observed points.
+
+    Args:
+        points, variance: as in `point_spacing`; as many examples are read.
+
+    Returns:
+        A float; 1 if no example has two distinct observed points.
+
+    Example:
+
+    >>> import numpy as np
+    >>> points = np.array([[[0.0], [0.0], [1.0]]])
+    >>> typical_number(points, np.zeros((1, 3, 1)))
+    2.0
+    """
+    numbers = [len(distinct) for distinct in _distinct_points(points, variance)]
+    return float(np.median(numbers)) if numbers else 1.0
+
+
 def _distinct_points(points, variance):
     """The distinct observed points of some examples, where there are two or more."""
+    examples = []
     for index in np.unique(
         np.linspace(0, len(points) - 1, min(len(points), _EXAMPLES)).astype(int)
     ):
         observed = np.isfinite(variance[index]).any(axis=-1)
         distinct = np.unique(np.asarray(points[index][observed], np.float64), axis=0)
+        if len(distinct) > 1:
+            examples.append(distinct)
+    if not examples:
+        return
+    extent = max(np.ptp(distinct, axis=0).max() for distinct in examples)
+    for distinct in examples:
+        # In units of the extent, as squares of huge distances overflow.
+        tree = spatial.cKDTree(distinct / extent)
+        pairs = tree.query_pairs(_SAME, output_type="ndarray")
+        distinct = np.delete(distinct, pairs[:, 1], axis=0)  # the later of each pair
         if len(distinct) > 1:
             yield distinct
 

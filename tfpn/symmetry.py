@@ -2,11 +2,13 @@
 
 import dataclasses
 import numbers
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csgraph
 
 from tfpn.contract import KEYS, check_query
+from tfpn.types import Model, Observations
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +39,7 @@ class EquivarianceReport:
     dtype: str
 
     @property
-    def largest(self):
+    def largest(self) -> float:
         """The largest of the errors."""
         return max(self.errors.values())
 
@@ -58,8 +60,17 @@ class EquivarianceReport:
 
 
 def check_equivariance(
-    model, x, group, n=8, *, rep_in=None, rep_out=None, centre=None, batch_size=32, seed=0
-):
+    model: Model,
+    x: Observations,
+    group: Any,
+    n: int = 8,
+    *,
+    rep_in: Any = None,
+    rep_out: Any = None,
+    centre: Any = None,
+    batch_size: int = 32,
+    seed: int = 0,
+) -> EquivarianceReport:
     """Moves a model's input by random elements of a group and compares what comes out.
 
     For each element g the points x become ``g (x - centre) + centre``, query points too, and the

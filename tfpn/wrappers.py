@@ -4,168 +4,24 @@
 estimators; they take observations as one array, made by `pack`, which scikit-learn can split.
 """
 
-import warnings
 from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from tfpn.contract import KEYS, check_observations, observations
-from tfpn.layers.base import check_count
+from tfpn.checks import check_count
+from tfpn.contract import KEYS, check_observations
+from tfpn.long_tables import from_frame
+from tfpn.types import Array, ArrayLike, Observations
 
-
-def from_frame(
-    frame, *, example, points, value, channel=None, variance=None, examples=None, channels=None
-):
-    """Turns a long table, a row for each reading, into observations.
-
-    Args:
-        frame: a pandas DataFrame.
-        example: name of the column that says which example a reading belongs to.
-        points: name of the column of coordinates, or a list of d names. Numbers: of times subtract
-            each example's own start (a common one only if all share a clock) and divide by a unit,
-            such as ``(t - t.groupby(frame["id"]).transform("min")) / pandas.Timedelta("1h")`` of
-            a column ``t``, where the column "id" says the example.
-        value: name of the column of values. Rows where it is NaN are left out: nothing was read.
-        channel: name of the column that says what was read, or None if there is one channel.
-        variance: variance of the readings' noise: the name of a column, or as for
-            `tfpn.observations` a number or one for each channel.
-        examples: the examples in the order wanted, such as the index of a table of outcomes. One
-            without readings comes out without points, and readings of others are left out. By
-            default those of the table, sorted.
-        channels: the channels in the order wanted, such as those of the training data; readings of
-            others are left out. By default those of the table, sorted.
-
-    Warns:
-        UserWarning: if one of ``channels`` is never read while readings of others are left out, as
-            after a misspelling.
-
-    Returns:
-        The observations dict in float64, the list of examples [B] and the list of channels [c].
-        Channels that are read at one point stand in one row, several readings of a channel at one
-        point in several rows. The points of an example are in sorted order.
-
-    Raises:
-        TypeError: if coordinates, values or variances are not numbers, or if ``examples`` or
-            ``channels`` is one text.
-        ValueError: if there is no such column, if a reading has no example, point, channel or
-            variance, if ``examples`` or ``channels`` name one twice or none of the table's (text
-            is no number: "7" is not 7), or if nothing was read.
-
-    Example:
-
-    >>> import pandas as pd, tfpn
-    >>> table = pd.DataFrame({
-    ...     "patient": ["a", "a", "b"],
-    ...     "hour": [0.5, 0.5, 2.0],
-    ...     "variable": ["pulse", "lactate", "pulse"],
-    ...     "value": [88.0, 1.2, 70.0],
-    ... })
-    >>> x, patients, variables = tfpn.wrappers.from_frame(
-    ...     table, example="patient", points="hour", channel="variable", value="value")
-    >>> patients, variables
-    (['a', 'b'], ['lactate', 'pulse'])
-    >>> x["values"].tolist()  # lactate of the second patient was not read
-    [[[1.2, 88.0]], [[0.0, 70.0]]]
-    """
-    points = [points] if isinstance(points, str) else list(points)
-    noise = [variance] if isinstance(variance, str) else []
-    labels = [example] if channel is None else [example, channel]
-    frame = _readings(frame, labels, points, value, noise)
-    examples = _order("examples", examples, frame[example])
-    if channel is None:
-        places, channels = np.zeros(len(frame), int), [value]
-    else:
-        channels = _order("channels", channels, frame[channel])
-        _warn_of_misspelt(channels, frame[channel])
-        place_of = {name: place for place, name in enumerate(channels)}
-        frame = frame[frame[channel].isin(place_of)]
-        places = frame[channel].map(place_of).to_numpy(int)
-    # A second reading of a channel at the same point has the turn 1, and so on.
-    turns = frame.groupby([*labels, *points]).cumcount().to_numpy()
-    where = np.column_stack([frame[points].to_numpy(float), turns])
-    readings = frame[[value, *noise]].to_numpy(float)
-    rows_of = frame.groupby(example).indices
-
-    tables = []
-    for name in examples:
-        rows = rows_of.get(name, np.array([], int))
-        distinct, row = np.unique(where[rows], axis=0, return_inverse=True)
-        table = np.full((1 + len(noise), len(distinct), len(channels)), np.nan)
-        table[:, row.ravel(), places[rows]] = readings[rows].T
-        tables.append((distinct[:, :-1], *table))
-    lists = [list(column) for column in zip(*tables, strict=True)]
-    x = observations(*lists) if noise else observations(*lists, variance)
-    return x, examples, channels
+__all__ = ["PNClassifier", "PNRegressor", "from_frame", "pack", "unpack"]
 
 
-def _readings(frame, labels, points, value, noise):
-    """The rows of the table that hold a reading, after checks."""
-    columns = [*labels, *points, value, *noise]
-    if not hasattr(frame, "columns"):
-        raise TypeError(f"frame must be a pandas DataFrame, found {type(frame).__name__}.")
-    if not frame.columns.is_unique:
-        twice = frame.columns[frame.columns.duplicated()].tolist()
-        raise ValueError(f"frame has more than one column {twice}: give them different names.")
-    missing = [name for name in columns if name not in frame.columns]
-    if missing:
-        raise ValueError(f"frame has no column {missing}; it has {list(frame.columns)}.")
-    for name in (*points, value, *noise):
-        if frame[name].dtype.kind not in "biuf":
-            raise TypeError(
-                f"column {name!r} holds {frame[name].dtype}; give numbers (of times subtract "
-                "each example's own start and divide by a unit, and text goes through "
-                "pandas.to_numeric)."
-            )
-    frame = frame[frame[value].notna()]
-    for name in columns:
-        empty = frame[name].isna()
-        if empty.any():
-            row = frame.index[empty].tolist()[0]
-            raise ValueError(
-                f"column {name!r} is empty in the row {row!r}, which holds a value: fill it or "
-                "drop the row."
-            )
-    if frame.empty:
-        raise ValueError(f"column {value!r} of frame holds no value; there is nothing to observe.")
-    return frame
-
-
-def _order(name, wanted, found):
-    """The labels in the order wanted."""
-    if wanted is None:
-        return sorted(found.unique().tolist())
-    if isinstance(wanted, str):
-        raise TypeError(f"{name} must be a list of names, found {wanted!r}; give [{wanted!r}].")
-    wanted = list(wanted)
-    if not wanted or len(set(wanted)) < len(wanted):
-        raise ValueError(f"{name} must name at least one and each once, found {wanted}.")
-    if not found.isin(wanted).any():
-        raise ValueError(
-            f"{name} begins with {wanted[:3]}, and none of them is in the column {found.name!r}, "
-            f"which holds {found.unique().tolist()[:3]} and so on; give the same names, in the "
-            "same type."
-        )
-    return wanted
-
-
-def _warn_of_misspelt(channels, found):
-    """Warns if a wanted channel is never read while others are left out."""
-    present = found.unique().tolist()
-    unread = [name for name in channels if name not in present]
-    left_out = [name for name in present if name not in channels]
-    if unread and left_out:
-        warnings.warn(
-            f"channels: found no reading of {unread}, and readings of {left_out} are left out; "
-            "check the names.",
-            stacklevel=3,
-        )
-
-
-def pack(x):
+def pack(x: Observations) -> Array:
     """Observations as one array, for scikit-learn, which splits examples along the first axis.
 
     Args:
@@ -192,7 +48,7 @@ def pack(x):
     return np.concatenate([x[key] for key in KEYS], axis=-1)
 
 
-def unpack(X, spatial_dim):
+def unpack(X: ArrayLike, spatial_dim: int) -> dict[str, Array]:
     """What `pack` made of observations, as the dict again.
 
     Args:
@@ -228,27 +84,76 @@ def _is_missing(label):
 class _PNEstimator(BaseEstimator):
     """What the estimators share."""
 
-    def __init__(self, model, model_kwargs=None, fit_kwargs=None):
+    def __init__(
+        self,
+        model: Any,
+        model_kwargs: Mapping[str, Any] | None = None,
+        fit_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
         self.model = model
         self.model_kwargs = model_kwargs
         self.fit_kwargs = fit_kwargs
 
-    def _fit(self, X, y, outputs, arguments):
+    def _fit(self, X, y, outputs, arguments, targets=None, strata=None):
+        """Builds, adapts and trains the model.
+
+        Args:
+            X, y: packed observations, and the class numbers or targets that the model takes.
+            outputs: number of classes or outputs.
+            arguments: of Keras's `fit`, in place of ``fit_kwargs``.
+            targets: what `adapt` takes besides, for a regression.
+            strata: [B], groups of which ``validation_split`` takes the same part each.
+        """
         if hasattr(self.model, "predict"):
             raise TypeError(
                 f"model is a {type(self.model).__name__}; give a function that takes the number of "
                 "classes or outputs and returns a compiled model."
             )
+        arguments = {"verbose": 0, **(self.fit_kwargs or {}), **arguments}
         self.model_ = self.model(outputs, **(self.model_kwargs or {}))
         x = self._unpack(X)
-        self.model_.adapt(x)
-        arguments = {"verbose": 0, **(self.fit_kwargs or {}), **arguments}
+        self.n_features_in_ = np.shape(X)[-1]
+        check_consistent_length(X, y)
+        if isinstance(arguments.get("validation_data"), (tuple, list)):
+            arguments["validation_data"] = self._validation(*arguments["validation_data"])
+        self.model_.adapt(x, targets)
+        if arguments.get("validation_split"):
+            # Keras takes the last examples, which of a sorted table are of one class.
+            order = _mixed_order(np.zeros(len(y)) if strata is None else strata)
+            x, y = {key: array[order] for key, array in x.items()}, y[order]
+            if arguments.get("sample_weight") is not None:
+                arguments["sample_weight"] = np.asarray(arguments["sample_weight"])[order]
         self.history_ = self.model_.fit(x, y, **arguments).history
         return self
 
+    def _validation(self, X, y, *weights):
+        """``validation_data`` as the model takes it."""
+        x = X if isinstance(X, Mapping) else self._unpack(X)
+        return x, self._encoded("validation_data", y), *weights
+
     def _unpack(self, X):
         check_is_fitted(self, "model_")
+        features = getattr(self, "n_features_in_", np.shape(X)[-1])
+        if np.ndim(X) == 3 and np.shape(X)[-1] != features:
+            raise ValueError(
+                f"X has {np.shape(X)[-1]} features (coordinates, values and variances on the last "
+                f"axis), but {type(self).__name__} is expecting {features} features as input."
+            )
         return unpack(X, self.model_.inputs_dict["points"].shape[-1])
+
+
+def _mixed_order(strata, seed=0):
+    """An order of the examples whose every beginning and end has the same share of each group.
+
+    Of n examples of a group, in random order, the k-th comes at the place (k + 1/2) / n of the
+    whole; groups that tie come in random order. So a group of one stands in the middle.
+    """
+    rng = np.random.default_rng(seed)
+    place = np.empty(len(strata))
+    for group in np.unique(strata):
+        members = rng.permutation(np.flatnonzero(strata == group))
+        place[members] = (np.arange(len(members)) + 0.5) / len(members)
+    return np.lexsort((rng.random(len(strata)), place))
 
 
 class PNClassifier(ClassifierMixin, _PNEstimator):
@@ -265,11 +170,14 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
         model_kwargs: dict of further arguments of ``model``, for a search to vary.
         fit_kwargs: dict of arguments of Keras's `fit`, such as ``epochs`` and ``batch_size``. Here
             ``class_weight`` has labels for keys, whatever kind they are, and labels it lacks weigh
-            1; or it is "balanced", as in scikit-learn.
+            1; or it is "balanced", as in scikit-learn. ``validation_split`` takes its part of every
+            class, chosen at random with a fixed seed; ``validation_data`` is a tuple of packed (or
+            a dict of) observations and labels of the same kind as ``y``.
 
     Attributes:
         model_: the fitted Keras model; `fit` calls its `adapt` first.
         classes_: the labels, sorted.
+        n_features_in_: length of the last axis of ``X``, d + 2c.
         history_: what Keras's `fit` recorded.
 
     Example:
@@ -288,7 +196,7 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
     (8, 2)
     """
 
-    def fit(self, X, y, **kwargs):
+    def fit(self, X: ArrayLike, y: ArrayLike, **kwargs: Any) -> Self:
         """Builds a model, adapts it and trains it.
 
         Args:
@@ -298,8 +206,8 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
 
         Raises:
             ValueError: if there are fewer than two classes in ``y``, if it holds NaN, None or
-                numbers that are no labels, if ``class_weight`` has other keys than labels, or for
-                another shape of ``X`` or ``y``.
+                numbers that are no labels, if ``class_weight`` or ``validation_data`` have other
+                labels, or for another shape of ``X`` or ``y``.
             TypeError: if ``model`` is a model rather than a function that makes one.
         """
         # Before they become one array: among texts NaN would turn into the text "nan".
@@ -314,7 +222,19 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
         arguments = {**(self.fit_kwargs or {}), **kwargs}
         if arguments.get("class_weight") is not None:
             kwargs["class_weight"] = self._weights(arguments["class_weight"], y)
-        return self._fit(X, codes, len(self.classes_), kwargs)
+        return self._fit(X, codes, len(self.classes_), kwargs, strata=codes)
+
+    def _encoded(self, name, labels):
+        """Class numbers of labels."""
+        labels = np.asarray(labels, object).ravel()
+        numbers = {label: code for code, label in enumerate(self.classes_.tolist())}
+        unknown = list(dict.fromkeys(label for label in labels if label not in numbers))
+        if unknown:
+            raise ValueError(
+                f"{name} has the labels {unknown[:5]}, which y has not; y has "
+                f"{self.classes_.tolist()}."
+            )
+        return np.array([numbers[label] for label in labels])
 
     def _weights(self, by_label, y):
         """Class weights by number, as Keras takes them."""
@@ -329,12 +249,12 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
             )
         return {code: by_label.get(label, 1.0) for code, label in enumerate(labels)}
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> Array:
         """Probabilities [B, classes], in the order of ``classes_``."""
         x = self._unpack(X)
         return self.model_.predict_proba(x)
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> Array:
         """The most probable labels [B]."""
         best = self.predict_proba(X).argmax(-1)
         return self.classes_[best]
@@ -343,12 +263,15 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
 class PNRegressor(RegressorMixin, _PNEstimator):
     """A regression model of this library as a scikit-learn estimator.
 
+    Targets may be in any unit: `fit` hands them to the model's `adapt`, which gives the outputs
+    their means and deviations. ``validation_split`` takes its part at random, with a fixed seed.
+
     Args:
         model: as in `PNClassifier`; it takes the number of outputs.
         model_kwargs, fit_kwargs: as in `PNClassifier`.
 
     Attributes:
-        model_, history_: as in `PNClassifier`.
+        model_, n_features_in_, history_: as in `PNClassifier`.
 
     Example:
 
@@ -362,15 +285,26 @@ class PNRegressor(RegressorMixin, _PNEstimator):
     True
     """
 
-    def fit(self, X, y, **kwargs):
+    def fit(self, X: ArrayLike, y: ArrayLike, **kwargs: Any) -> Self:
         """Builds a model, adapts it and trains it on targets [B] or [B, outputs]."""
         y = np.asarray(y)
         if y.ndim not in (1, 2):
             raise ValueError(f"y has the shape {y.shape}, expected [B] or [B, outputs].")
         self._shape = y.shape[1:]
-        return self._fit(X, y.reshape(len(y), -1), *(self._shape or (1,)), kwargs)
+        y = y.reshape(len(y), -1)
+        return self._fit(X, y, y.shape[1], kwargs, targets=y)
 
-    def predict(self, X, return_std=False):
+    def _encoded(self, name, targets):
+        """Targets [B, outputs]."""
+        targets = np.asarray(targets)
+        if targets.shape[1:] != self._shape:
+            raise ValueError(
+                f"{name} has targets of the shape {targets.shape}, but y has [B, "
+                f"{', '.join(map(str, self._shape))}]."
+            )
+        return targets.reshape(len(targets), -1)
+
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predictions in the shape of ``y``.
 
         Args:

@@ -1,12 +1,17 @@
 """What every group offers: generators, elements, representations."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import Any
+
+import numpy as np
 
 from equivariance.arguments import MAX_CHANNELS, natural_number
 from equivariance.exact import algebraic_matrices
 from equivariance.models import Model
-from equivariance.representations import Tensor
+from equivariance.representations import Representation, Tensor
 
 MAX_FACTORS = 50
 
@@ -23,17 +28,33 @@ class Group(ABC):
         lie_generators: exact sympy matrices [d, d].
         discrete_generators: group elements.
         orthogonal: whether all its matrices are orthogonal.
+        reflections: whether its representations have parities.
         field: the field of numbers of the generators' matrices in the working bases.
+        defining_copies: the irreducible parts of the defining representation, ``Copy`` objects;
+            None if no irreducible representations are known.
         key: what two equal groups share.
 
     Groups are equal if they are the same group; they and their representations can be keys of
     dictionaries.
     """
 
-    orthogonal = True
+    name: str
+    dim: int
+    lie_generators: Any
+    discrete_generators: Any
+    field: Any
+    key: tuple
+    orthogonal: Any = True
+    reflections: bool = False
+    defining_copies: Any = None
+    # Of irreducible representations, where there are any.
+    _irrep_matrix: Any
+    _irrep_model: Any
+    _irrep_character: Any
+    _product_copies: Any
 
     @abstractmethod
-    def element(self, g):
+    def element(self, g: Any) -> Any:
         """A group element from any accepted form of it.
 
         Returns:
@@ -44,21 +65,29 @@ class Group(ABC):
         """
 
     @abstractmethod
-    def random_element(self, rng):
+    def random_element(self, rng: np.random.Generator) -> Any:
         """A random numeric element; ``rng`` is a ``numpy.random.Generator``.
 
         Uniform (by the Haar measure) for the built-in groups.
         """
 
     @abstractmethod
-    def inverse(self, g):
+    def inverse(self, g: Any) -> Any:
         """The inverse element."""
 
     @abstractmethod
-    def compose(self, g, h):
+    def compose(self, g: Any, h: Any) -> Any:
         """The product g h: first h, then g."""
 
-    def tensor(self, p, q):
+    @abstractmethod
+    def irrep(self, k: int) -> Representation:
+        """An irreducible representation."""
+
+    @abstractmethod
+    def defining_character(self) -> Any:
+        """The character of the defining representation."""
+
+    def tensor(self, p: int, q: int) -> Representation:
         """The tensor representation T(p, q) = V^(x p) (x) (V*)^(x q).
 
         Scalars are T(0, 0), vectors T(1, 0), matrices T(1, 1).
@@ -88,39 +117,40 @@ class Group(ABC):
         return Tensor(self, (False,) * p + (True,) * q)
 
     @property
-    def trivial(self):
+    def trivial(self) -> Representation:
         """The scalar representation."""
         return self.tensor(0, 0)
 
     @property
-    def defining(self):
+    def defining(self) -> Representation:
         """The representation on space itself, T(1, 0)."""
         return self.tensor(1, 0)
 
-    def may_couple(self, irrep_out, irrep_in, order):
+    def may_couple(self, irrep_out: Representation, irrep_in: Representation, order: int) -> bool:
         """False if it is known that no map with ``order`` derivatives couples the two."""
         return True
 
-    def require_solvable(self, irrep_out, irrep_in, order):
+    def require_solvable(
+        self, irrep_out: Representation, irrep_in: Representation, order: int
+    ) -> None:
         """Raises a ValueError if a pair is too large to be solved as a whole; none is here."""
         return
 
     @cached_property
-    def defining_model(self):
+    def defining_model(self) -> Model:
         """The ``Model`` of the defining representation."""
         matrices = [*self.lie_generators, *(g.matrix for g in self.discrete_generators)]
-        found, _ = algebraic_matrices(matrices)
-        found = [x.convert_to(self.field) for x in found]
+        found = [x.convert_to(self.field) for x in algebraic_matrices(matrices)[0]]
         split = len(self.lie_generators)
         return Model(tuple(found[:split]), tuple(found[split:]), (1,) * self.dim)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Group):
             return NotImplemented
         return self.key == other.key
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.key)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return self.name

@@ -1,9 +1,12 @@
 """Group elements given by their d x d matrix."""
 
+from typing import Any
+
 import numpy as np
 import sympy
 
-from equivariance.arguments import real_array
+from equivariance.arguments import real_array, wrong_type
+from equivariance.groups.base import Group
 
 
 class MatrixElement:
@@ -19,32 +22,38 @@ class MatrixElement:
         self.exact = isinstance(matrix, sympy.MatrixBase)
         self.spins = {}  # matrices of SO(3)'s irreducible representations, once computed
 
-    def __repr__(self):
-        rows = self.matrix.tolist()
-        return f"element {rows}"
+    def __repr__(self) -> str:
+        return f"element {self.matrix.tolist()}"
 
 
-def square_matrix(g, dim, name="g"):
+class GroupOfMatrices(Group):
+    """A group whose elements are ``MatrixElement`` objects."""
+
+    def compose(self, g: Any, h: Any) -> MatrixElement:
+        """The product g h: first h, then g; exact if both are."""
+        g, h = self.element(g), self.element(h)
+        if g.exact and h.exact:
+            return MatrixElement(sympy.ImmutableMatrix(g.matrix * h.matrix).applyfunc(sympy.expand))
+        return MatrixElement(as_floats(g.matrix) @ as_floats(h.matrix))
+
+
+def as_floats(matrix):
+    """A sympy matrix or NumPy array as a float64 NumPy array."""
+    return np.array(matrix, dtype=float)
+
+
+def square_matrix(g, dim):
     """A square matrix [dim, dim] as exact sympy matrix or float64 array, checked."""
     if isinstance(g, sympy.MatrixBase):
         matrix = sympy.ImmutableMatrix(g)
         if matrix.has(sympy.Float):
-            matrix = np.array(matrix, dtype=float)
+            matrix = as_floats(matrix)
     else:
         if isinstance(g, str) or not hasattr(g, "__len__"):
-            raise TypeError(
-                f"{name} must be a {dim} x {dim} matrix, found {g!r} ({type(g).__name__})."
-            )
-        matrix = real_array(g, name)
+            raise wrong_type("g", f"a {dim} x {dim} matrix", g)
+        matrix = real_array(g, "g")
         if not np.all(np.isfinite(matrix)):
-            raise ValueError(f"{name} must be finite, found {matrix.tolist()}.")
+            raise ValueError(f"g must be finite, found {matrix.tolist()}.")
     if tuple(matrix.shape) != (dim, dim):
-        raise ValueError(f"{name} must be a {dim} x {dim} matrix, found shape {matrix.shape}.")
+        raise ValueError(f"g must be a {dim} x {dim} matrix, found shape {matrix.shape}.")
     return matrix
-
-
-def composed(g, h):
-    """The product of two matrix elements; exact if both are."""
-    if g.exact and h.exact:
-        return sympy.ImmutableMatrix(g.matrix * h.matrix).applyfunc(sympy.expand)
-    return np.array(g.matrix, dtype=float) @ np.array(h.matrix, dtype=float)

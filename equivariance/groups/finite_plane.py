@@ -2,9 +2,12 @@
 
 import math
 from numbers import Integral
+from typing import Any
 
+import numpy as np
 import sympy
 
+from equivariance.arguments import wrong_type
 from equivariance.groups.plane import PlaneGroup
 from equivariance.groups.plane_elements import TOLERANCE, PlaneElement
 
@@ -12,26 +15,25 @@ from equivariance.groups.plane_elements import TOLERANCE, PlaneElement
 class FinitePlaneGroup(PlaneGroup):
     """Rotations by multiples of 2 pi / n, and reflections for D_n."""
 
-    letter = None
+    letter = ""
 
-    def __init__(self, n):
+    def __init__(self, n: int):
         if isinstance(n, bool) or not isinstance(n, Integral):
-            raise TypeError(f"n must be an integer, found {n!r} ({type(n).__name__}).")
+            raise wrong_type("n", "an integer", n)
         if n < 1:
             raise ValueError(
                 f"n must be at least 1, found {n}: the rotations are by multiples of 2 pi / n."
             )
+        super().__init__(f"{self.letter}{n}", self.letter == "D")
         self.order = int(n)
-        self.name = f"{self.letter}{n}"
-        self.key = (self.letter, self.order)
 
-    def power(self, j):
+    def power(self, j: int) -> PlaneElement:
         """The exact rotation by 2 pi j / n."""
         return PlaneElement.from_angle(
             2 * sympy.pi * sympy.Rational(int(j) % self.order, self.order)
         )
 
-    def elements(self):
+    def elements(self) -> list[PlaneElement]:
         """All elements, exact.
 
         Example:
@@ -45,14 +47,14 @@ class FinitePlaneGroup(PlaneGroup):
             found += [PlaneElement.from_angle(g.angle, reflected=True) for g in found]
         return found
 
-    def element(self, g):
+    def element(self, g: Any) -> PlaneElement:
         g = super().element(g)
         turns = self.order * math.atan2(float(g.sin), float(g.cos)) / (2.0 * math.pi)
         j = round(turns)
         inside = abs(turns - j) < TOLERANCE * self.order
         if inside and g.exact:
-            angle = self.power(j)
-            inside = all((x - y).equals(0) for x, y in ((g.cos, angle.cos), (g.sin, angle.sin)))
+            turn = self.power(j)
+            inside = all((x - y).equals(0) for x, y in ((g.cos, turn.cos), (g.sin, turn.sin)))
         if not inside:
             raise ValueError(
                 f"{g} is not an element of {self.name}: its angle is no multiple of "
@@ -62,7 +64,7 @@ class FinitePlaneGroup(PlaneGroup):
         angle = self.power(j).angle if g.exact else 2.0 * math.pi * j / self.order
         return PlaneElement.from_angle(angle, g.reflected)
 
-    def random_element(self, rng):
+    def random_element(self, rng: np.random.Generator) -> PlaneElement:
         angle = 2.0 * math.pi * int(rng.integers(self.order)) / self.order
         reflected = self.reflections and bool(rng.integers(2))
         return PlaneElement.from_angle(angle, reflected)
@@ -98,4 +100,3 @@ class Dihedral(FinitePlaneGroup):
     """
 
     letter = "D"
-    reflections = True

@@ -1,19 +1,21 @@
 """Groups that users define by their generators."""
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import sympy
+from sympy.polys.matrices import DomainMatrix
 
-from equivariance.arguments import natural_number
+from equivariance.arguments import natural_number, wrong_type
 from equivariance.characters import FiniteCharacter
-from equivariance.decomposition import Copy
-from equivariance.exact import algebraic_matrices, identity
-from equivariance.groups.base import Group
-from equivariance.groups.elements import MatrixElement, composed, square_matrix
+from equivariance.decomposition import whole
+from equivariance.exact import algebraic_matrices
+from equivariance.groups.elements import GroupOfMatrices, MatrixElement, as_floats, square_matrix
 from equivariance.groups.exact_entries import exact_matrices
-from equivariance.representations import Tensor
+from equivariance.representations import Irrep, Representation, Tensor
 
 MAX_ORDER = 2000
 MAX_DIM = 50
@@ -23,7 +25,7 @@ MAX_UNKNOWNS = 1000
 MAX_UNKNOWNS_RATIONAL = 10_000
 
 
-class MatrixGroup(Group):
+class MatrixGroup(GroupOfMatrices):
     """A group of real d x d matrices given by its generators.
 
     Its representations are the tensor ones of the defining representation, their sums, multiples,
@@ -51,12 +53,15 @@ class MatrixGroup(Group):
     {'zeroth_order': 1, 'first_order': 1, 'second_order': 3}
     """
 
-    def __init__(self, name, dim, lie_generators=(), discrete_generators=()):
+    def __init__(
+        self,
+        name: str,
+        dim: int,
+        lie_generators: Sequence = (),
+        discrete_generators: Sequence = (),
+    ):
         if not isinstance(name, str) or not name.strip():
-            raise TypeError(
-                f"name must be text, how messages call the group, found {name!r} "
-                f"({type(name).__name__})."
-            )
+            raise wrong_type("name", "text, how messages call the group", name)
         self.name = name
         self.dim = natural_number(dim, "dim")
         if not 1 <= self.dim <= MAX_DIM:
@@ -70,7 +75,9 @@ class MatrixGroup(Group):
         self.discrete_generators = tuple(MatrixElement(x) for x in discrete)
         self.key = ("matrix group", self.name, self.dim, self.lie_generators, discrete)
 
-    def require_solvable(self, irrep_out, irrep_in, order):
+    def require_solvable(
+        self, irrep_out: Representation, irrep_in: Representation, order: int
+    ) -> None:
         """See ``Group``: no irreducible parts are known, so elimination takes all at once."""
         degree = 1 if self.field.is_QQ else self.field.mod.degree()
         unknowns = math.comb(self.dim + order - 1, order) * irrep_out.dim * irrep_in.dim
@@ -85,14 +92,14 @@ class MatrixGroup(Group):
             )
 
     @cached_property
-    def orthogonal(self):
+    def orthogonal(self) -> bool:
         lie, discrete = self.defining_model.lie, self.defining_model.discrete
-        one = identity(self.dim, self.field)
+        one = DomainMatrix.eye(self.dim, self.field)
         return all((x + x.transpose()).is_zero_matrix for x in lie) and all(
             (x.transpose() * x - one).is_zero_matrix for x in discrete
         )
 
-    def element(self, g):
+    def element(self, g: Any) -> MatrixElement:
         """A group element from its d x d matrix.
 
         Only the shape, and that there is an inverse, are checked: whether generators of any kind
@@ -106,15 +113,15 @@ class MatrixGroup(Group):
             raise ValueError(f"g must have an inverse, found {element.matrix.tolist()}.")
         return element
 
-    def random_element(self, rng):
+    def random_element(self, rng: np.random.Generator) -> MatrixElement:
         """A random product of the generators and of exponentials of the Lie algebra.
 
         Not uniform. The exponents are of the order of 1, so that groups without bound, as the
         Lorentz group, give matrices of moderate size.
         """
         g = np.eye(self.dim)
-        discrete = [np.array(x.matrix, dtype=float) for x in self.discrete_generators]
-        lie = [np.array(x, dtype=float) for x in self.lie_generators]
+        discrete = [as_floats(x.matrix) for x in self.discrete_generators]
+        lie = [as_floats(x) for x in self.lie_generators]
         for _ in range(3):
             for x in discrete:
                 g = g @ np.linalg.matrix_power(x, int(rng.integers(-2, 3)))
@@ -125,28 +132,23 @@ class MatrixGroup(Group):
             g = left @ right
         return MatrixElement(g)
 
-    def inverse(self, g):
+    def inverse(self, g: Any) -> MatrixElement:
         g = self.element(g)
         if self.orthogonal:
             return MatrixElement(g.matrix.T)
         return MatrixElement(g.matrix.inv() if g.exact else np.linalg.inv(g.matrix))
 
-    def compose(self, g, h):
-        """The product g h: first h, then g."""
-        return MatrixElement(composed(self.element(g), self.element(h)))
-
-    def irrep(self, k):
+    def irrep(self, k: int) -> Irrep:
         raise NotImplementedError(
             f"The irreducible representations of {self.name}, a user-defined group, are not known. "
             "Build representations from its tensor(p, q): scalars are tensor(0, 0)."
         )
 
     def _product_copies(self, left, right):
-        product = Tensor(self, left.letters + right.letters)
-        return (Copy(product, identity(product.dim), 1),)
+        return (whole(Tensor(self, left.letters + right.letters)),)
 
     @cached_property
-    def _elements(self):
+    def elements_and_positions(self) -> tuple[list, dict]:
         """Exact matrices of all elements of a finite group, by multiplying until it closes."""
         if self.lie_generators:
             raise NotImplementedError(
@@ -154,7 +156,7 @@ class MatrixGroup(Group):
                 "general, so characters do not count its solutions."
             )
         generators = self.defining_model.discrete
-        found = [identity(self.dim, self.field)]
+        found = [DomainMatrix.eye(self.dim, self.field)]
         known = {_hashable(found[0]): 0}
         for g in found:  # grows
             for x in generators:
@@ -169,8 +171,8 @@ class MatrixGroup(Group):
                         )
         return found, known
 
-    def _defining_character(self):
-        elements, known = self._elements
+    def defining_character(self) -> FiniteCharacter:
+        elements, known = self.elements_and_positions
         squares = [known[_hashable(g * g)] for g in elements]
         inverses = [known[_hashable(g.to_field().inv().to_sparse())] for g in elements]
         values = [

@@ -5,49 +5,66 @@ irreducible representation R(k angle) (times F), of two channels, or of one wher
 always 1 or -1.
 """
 
+from __future__ import annotations
+
 import math
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 import sympy
 from sympy import QQ
+from sympy.polys.matrices import DomainMatrix
 
 from equivariance.arguments import natural_number
-from equivariance.characters import PlaneCharacter
-from equivariance.decomposition import Copy, isotypic_copies
-from equivariance.exact import diagonal, identity, sparse
+from equivariance.characters import Character, halved
+from equivariance.decomposition import isotypic_copies, whole
+from equivariance.exact import sparse
 from equivariance.groups.base import Group
-from equivariance.groups.plane_elements import PlaneElement, element_from_matrix, sympy_to_float
+from equivariance.groups.elements import as_floats
+from equivariance.groups.plane_elements import PlaneElement, element_from_matrix
 from equivariance.models import Model, Turn
-from equivariance.representations import Irrep, Product
+from equivariance.representations import Irrep, Product, Representation
 
 
 class PlaneGroup(Group):
-    """A group of rotations, and of reflections if ``reflections``.
+    """SO(2), the rotations of the plane, O(2), the rotations and reflections, or a subgroup.
+
+    ``equivariance.SO2`` and ``equivariance.O2`` are of this class.
 
     Elements are given as an angle in radians (a rotation), by ``rotation`` and ``reflection``, or
     as an orthogonal 2 x 2 matrix. Angles that are int, Fraction or sympy numbers and sympy matrices
     are exact; floats and NumPy arrays are numeric.
+
+    Example:
+
+    >>> import equivariance
+    >>> equivariance.SO2.irrep(1) + equivariance.SO2.tensor(1, 1)
+    <SO2 representation 1 + T(1,1), 6 channels>
     """
 
     dim = 2
-    reflections = False
-    order = None  # n of C_n and D_n; None for all rotations
     field = QQ
+    order: Any = None  # n of C_n and D_n; None for all rotations
+
+    def __init__(self, name: str, reflections: bool):
+        self.name = name
+        self.reflections = reflections
+        self.key = (name,)
 
     @property
-    def trivial(self):
+    def trivial(self) -> Representation:
         return self.irrep(0)
 
-    def rotation(self, angle):
+    def rotation(self, angle: Any) -> PlaneElement:
         """The rotation by an angle in radians."""
         return self.element(PlaneElement.from_angle(angle))
 
-    def reflection(self, angle=0):
+    def reflection(self, angle: Any = 0) -> PlaneElement:
         """The reflection R(angle) diag(1, -1), across the line at half the angle."""
         return self.element(PlaneElement.from_angle(angle, reflected=True))
 
-    def element(self, g):
+    def element(self, g: Any) -> PlaneElement:
         """A group element from an angle, a 2 x 2 matrix or an element.
 
         Args:
@@ -75,18 +92,18 @@ class PlaneGroup(Group):
             raise ValueError(f"{g} is a reflection, but {self.name} has rotations only.")
         return g
 
-    def random_element(self, rng):
+    def random_element(self, rng: np.random.Generator) -> PlaneElement:
         angle = rng.uniform(0.0, 2.0 * math.pi)
         reflected = self.reflections and bool(rng.integers(2))
         return PlaneElement.from_angle(angle, reflected)
 
-    def inverse(self, g):
+    def inverse(self, g: Any) -> PlaneElement:
         g = self.element(g)
         if g.reflected:
             return g
         return PlaneElement(g.cos, -g.sin, None if g.angle is None else -g.angle, False)
 
-    def compose(self, g, h):
+    def compose(self, g: Any, h: Any) -> PlaneElement:
         """The product g h: first h, then g."""
         g, h = self.element(g), self.element(h)
         sign = -1 if g.reflected else 1
@@ -94,25 +111,21 @@ class PlaneGroup(Group):
         if None not in (g.angle, h.angle):
             return self.element(PlaneElement.from_angle(g.angle + sign * h.angle, reflected))
         if g.exact and h.exact:
-            cos, sin = (
-                sympy.expand(x)
-                for x in (
-                    g.cos * h.cos - sign * g.sin * h.sin,
-                    g.sin * h.cos + sign * g.cos * h.sin,
-                )
-            )
+            cos = sympy.expand(g.cos * h.cos - sign * g.sin * h.sin)
+            sin = sympy.expand(g.sin * h.cos + sign * g.cos * h.sin)
             return self.element(PlaneElement(cos, sin, None, reflected))
-        return self.element(sympy_to_float(g.matrix) @ sympy_to_float(h.matrix))
+        return self.element(as_floats(g.matrix) @ as_floats(h.matrix))
 
     @cached_property
-    def lie_generators(self):
+    def lie_generators(self) -> tuple:
         if self.order is not None:
             return ()
         return (sympy.ImmutableMatrix([[0, -1], [1, 0]]),)
 
     @cached_property
-    def discrete_generators(self):
-        found = [] if self.order is None else [self.power(1)]
+    def discrete_generators(self) -> tuple:
+        n = self.order
+        found = [] if n is None else [self.rotation(2 * sympy.pi / n)]
         if self.reflections:
             found.append(self.reflection(0))
         return tuple(found)
@@ -128,7 +141,7 @@ class PlaneGroup(Group):
         """Whether R(frequency angle) is 1 or -1 for all angles of the group."""
         return frequency == 0 or (self.order is not None and 2 * frequency == self.order)
 
-    def irrep(self, k, parity=None):
+    def irrep(self, k: int, parity: int | None = None) -> Irrep:
         """The real irreducible representation of frequency k.
 
         Args:
@@ -191,13 +204,13 @@ class PlaneGroup(Group):
         if irrep.dim == 2:
             return self._rotating_model(k)
         sign = -1 if k else 1  # R(k angle) of the rotation by 2 pi / n is -1 for k = n / 2
-        reflections = (diagonal([irrep.index[1]]),) if self.reflections else ()
+        reflections = (_diagonal(irrep.index[1]),) if self.reflections else ()
         return self._model_of(sparse({}, (1, 1)), (sign,), reflections)
 
     def _rotating_model(self, k):
         """That of R(k angle) and F, irreducible or not."""
         weights = sparse({(0, 1): QQ(-k), (1, 0): QQ(k)}, (2, 2))
-        return self._model_of(weights, (1, 1), (diagonal([1, -1]),) if self.reflections else ())
+        return self._model_of(weights, (1, 1), (_diagonal(1, -1),) if self.reflections else ())
 
     def _model_of(self, weights, signs, reflections):
         scale = (QQ(1),) * len(signs)
@@ -206,14 +219,13 @@ class PlaneGroup(Group):
         return Model((), reflections, scale, (Turn(self.order, weights, signs),))
 
     @cached_property
-    def defining_model(self):
+    def defining_model(self) -> Model:
         return self._rotating_model(1)
 
     @cached_property
-    def _defining_copies(self):
+    def defining_copies(self) -> tuple:
         if not self._is_single(self._fold(1)):
-            irrep = self.irrep(1)
-            return (Copy(irrep, identity(2), QQ(1)),)
+            return (whole(self.irrep(1)),)
         return isotypic_copies(self.defining, self._irreps_of_frequency(1))
 
     @cache  # noqa: B019 groups live as long as the program
@@ -228,34 +240,34 @@ class PlaneGroup(Group):
     def _irrep_character(self, irrep):
         k = irrep.index[0]
         if irrep.dim == 2:
-            return PlaneCharacter(self.order, {k: 1, -k: 1}, (0, 0) if self.reflections else None)
-        if not self.reflections:
-            return PlaneCharacter(self.order, {k: 1}, None)
-        parity = irrep.index[1]
+            return self._rotating_character(k)
         # The second value is that of the reflections R(2 pi j / n) F with odd j.
-        return PlaneCharacter(self.order, {k: 1}, (parity, parity if k == 0 else -parity))
+        parity = irrep.index[1] if self.reflections else 1
+        return Character(self._average, {k: 1}, [parity, -parity if k else parity][: self._kinds])
 
-    def _defining_character(self):
-        return PlaneCharacter(self.order, {1: 1, -1: 1}, (0, 0) if self.reflections else None)
+    def _rotating_character(self, k):
+        return Character(self._average, {k: 1, -k: 1}, [0] * self._kinds)
+
+    def defining_character(self) -> Character:
+        return self._rotating_character(1)
+
+    @property
+    def _kinds(self):
+        return 2 if self.reflections else 0
+
+    def _average(self, rotations, reflections):
+        """Twice the average: of rotations the constant term, modulo n in a finite group."""
+        n = self.order
+        total = sum(x for k, x in rotations.items() if (k == 0 if n is None else k % n == 0))
+        if not reflections:
+            return 2 * total
+        # Half of the reflections have even j if n is even; otherwise the two values are the same.
+        return total + halved(sum(reflections))
 
 
-class AllRotations(PlaneGroup):
-    """SO(2), the rotations of the plane, or O(2), the rotations and reflections.
-
-    ``equivariance.SO2`` and ``equivariance.O2`` are the two groups of this class.
-
-    Example:
-
-    >>> import equivariance
-    >>> equivariance.SO2.irrep(1) + equivariance.SO2.tensor(1, 1)
-    <SO2 representation 1 + T(1,1), 6 channels>
-    """
-
-    def __init__(self, name, reflections):
-        self.name = name
-        self.reflections = reflections
-        self.key = (name,)
+def _diagonal(*values):
+    return DomainMatrix.diag([QQ(x) for x in values], QQ)
 
 
-SO2 = AllRotations("SO2", reflections=False)
-O2 = AllRotations("O2", reflections=True)
+SO2 = PlaneGroup("SO2", reflections=False)
+O2 = PlaneGroup("O2", reflections=True)

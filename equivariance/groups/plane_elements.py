@@ -3,11 +3,13 @@
 import math
 from fractions import Fraction
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 import sympy
 
-from equivariance.arguments import real_array
+from equivariance.arguments import wrong_type
+from equivariance.groups.elements import square_matrix
 
 # How far a numeric matrix may be from orthogonal, or an angle from a multiple of 2 pi / n.
 TOLERANCE = 1e-8
@@ -23,12 +25,12 @@ class PlaneElement:
         exact: whether cos and sin are sympy numbers.
     """
 
-    def __init__(self, cos, sin, angle, reflected):
+    def __init__(self, cos: Any, sin: Any, angle: Any, reflected: bool):
         self.cos, self.sin, self.angle, self.reflected = cos, sin, angle, bool(reflected)
         self.exact = isinstance(cos, sympy.Basic)
 
     @classmethod
-    def from_angle(cls, angle, reflected=False):
+    def from_angle(cls, angle: Any, reflected: bool = False) -> "PlaneElement":
         """The element with the given angle in radians: exact if int, Fraction or sympy."""
         if isinstance(angle, sympy.Expr):
             if not angle.is_number or angle.is_real is False:
@@ -39,7 +41,7 @@ class PlaneElement:
         elif isinstance(angle, Real) and not isinstance(angle, bool):
             exact = False
         else:
-            raise TypeError(f"An angle must be a number, found {angle!r} ({type(angle).__name__}).")
+            raise wrong_type("An angle", "a number", angle)
         if exact:
             angle = sympy.sympify(angle)
             return cls(sympy.cos(angle), sympy.sin(angle), angle, reflected)
@@ -49,17 +51,17 @@ class PlaneElement:
         return cls(math.cos(angle), math.sin(angle), angle, reflected)
 
     @property
-    def matrix(self):
+    def matrix(self) -> Any:
         return self.rotated(1)
 
-    def rotated(self, frequency):
+    def rotated(self, frequency: int) -> Any:
         """R(frequency angle), times F if reflected."""
         c, s = self.cos_sin(frequency)
         sign = -1 if self.reflected else 1
         rows = [[c, -sign * s], [s, sign * c]]
         return sympy.ImmutableMatrix(rows) if self.exact else np.array(rows)
 
-    def cos_sin(self, frequency):
+    def cos_sin(self, frequency: int) -> tuple:
         """Cosine and sine of frequency times the angle."""
         if self.angle is None:
             power = sympy.expand((self.cos + sympy.I * self.sin) ** frequency)
@@ -68,33 +70,21 @@ class PlaneElement:
             return sympy.cos(frequency * self.angle), sympy.sin(frequency * self.angle)
         return math.cos(frequency * self.angle), math.sin(frequency * self.angle)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         angle = f"atan2({self.sin}, {self.cos})" if self.angle is None else str(self.angle)
         return f"R({angle}) F" if self.reflected else f"R({angle})"
 
 
-def sympy_to_float(matrix):
-    return np.array(matrix, dtype=float)
-
-
 def element_from_matrix(matrix):
-    exact = isinstance(matrix, sympy.MatrixBase)
-    if not exact:
-        matrix = real_array(matrix, "g")
-        if not np.all(np.isfinite(matrix)):
-            raise ValueError(f"g must be finite, found {matrix.tolist()}.")
-    if tuple(matrix.shape) != (2, 2):
-        raise ValueError(f"A rotation of the plane is a 2 x 2 matrix, found shape {matrix.shape}.")
-    if exact and matrix.has(sympy.Float):
-        exact, matrix = False, sympy_to_float(matrix)
+    """The element with an orthogonal 2 x 2 matrix, checked."""
+    matrix = square_matrix(matrix, 2)
     a, b, c, d = (matrix[i, j] for i in range(2) for j in range(2))
     reflected = float(a * d - b * c) < 0
     sign = -1 if reflected else 1
     wrong = (a - sign * d, c + sign * b, a * a + c * c - 1)
-    if exact:
-        if not all(sympy.expand(x) == 0 or x.equals(0) for x in wrong):
-            raise ValueError(f"g must be an orthogonal matrix, found {matrix}.")
+    exact = isinstance(matrix, sympy.MatrixBase)
+    if exact and all(sympy.expand(x) == 0 or x.equals(0) for x in wrong):
         return PlaneElement(a, c, None, reflected)
-    if not all(abs(x) < TOLERANCE for x in wrong):
+    if exact or not all(abs(x) < TOLERANCE for x in wrong):
         raise ValueError(f"g must be an orthogonal matrix, found {matrix.tolist()}.")
     return PlaneElement.from_angle(math.atan2(c, a), reflected)

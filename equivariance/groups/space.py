@@ -9,27 +9,27 @@ which the ladder operators are rational, L+ u_m = u_(m+1) for m >= 0; all square
 the lengths |u_m|, the ``scale`` of the ``Model``.
 """
 
+from collections.abc import Sequence
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 import sympy
 from sympy import QQ, QQ_I
-from sympy.polys.matrices import DomainMatrix
 
-from equivariance.arguments import natural_number, real_number
-from equivariance.characters import SpaceCharacter
-from equivariance.decomposition import Copy
-from equivariance.exact import float_sqrt, identity, kron, primitive, sparse, sqrt
-from equivariance.groups.base import Group
-from equivariance.groups.elements import MatrixElement, composed, square_matrix
+from equivariance.arguments import natural_number, real_number, wrong_type
+from equivariance.characters import Character
+from equivariance.decomposition import Copy, whole
+from equivariance.exact import kron, primitive, sparse, sqrt, to_numpy
+from equivariance.groups.elements import GroupOfMatrices, MatrixElement, as_floats, square_matrix
 from equivariance.models import Model
-from equivariance.representations import Irrep
+from equivariance.representations import Irrep, Representation
 
 MAX_SPIN = 10
 TOLERANCE = 1e-8
 
 
-class SpaceRotations(Group):
+class SpaceRotations(GroupOfMatrices):
     """SO(3). Elements are 3 x 3 rotation matrices: sympy is exact, NumPy is numeric."""
 
     dim = 3
@@ -39,7 +39,7 @@ class SpaceRotations(Group):
     discrete_generators = ()
 
     @cached_property
-    def lie_generators(self):
+    def lie_generators(self) -> tuple[sympy.ImmutableMatrix, ...]:
         """The generators of rotations about the axes 3, 1 and 2."""
         return tuple(
             sympy.ImmutableMatrix(3, 3, lambda i, j: -sympy.LeviCivita(axis, i, j))  # noqa: B023
@@ -47,10 +47,10 @@ class SpaceRotations(Group):
         )
 
     @property
-    def trivial(self):
+    def trivial(self) -> Representation:
         return self.irrep(0)
 
-    def element(self, g):
+    def element(self, g: Any) -> MatrixElement:
         """A rotation from its 3 x 3 matrix.
 
         Raises:
@@ -61,8 +61,8 @@ class SpaceRotations(Group):
         matrix = square_matrix(g, 3)
         element = MatrixElement(matrix)
         if element.exact:
-            wrong = [*(matrix.T * matrix - sympy.eye(3)), matrix.det() - 1]
-            wrong = not all(sympy.expand(x) == 0 or x.equals(0) for x in wrong)
+            zeros = [*(matrix.T * matrix - sympy.eye(3)), matrix.det() - 1]
+            wrong = not all(sympy.expand(x) == 0 or x.equals(0) for x in zeros)
         else:
             wrong = np.abs(matrix.T @ matrix - np.eye(3)).max() > TOLERANCE
             wrong = wrong or np.linalg.det(matrix) < 0
@@ -72,7 +72,7 @@ class SpaceRotations(Group):
             )
         return element
 
-    def rotation(self, axis, angle):
+    def rotation(self, axis: Sequence, angle: Any) -> MatrixElement:
         """The rotation about an axis by an angle in radians.
 
         Args:
@@ -95,7 +95,7 @@ class SpaceRotations(Group):
         [0,  0, 1]])
         """
         if isinstance(axis, str) or not hasattr(axis, "__len__"):
-            raise TypeError(f"axis must be three numbers, found {axis!r} ({type(axis).__name__}).")
+            raise wrong_type("axis", "three numbers", axis)
         if len(axis) != 3:
             raise ValueError(f"axis must be three numbers, found {axis!r}.")
         x, y, z = (real_number(v, "axis") for v in axis)
@@ -106,10 +106,10 @@ class SpaceRotations(Group):
         cross = sympy.Matrix([[0, -z, y], [z, 0, -x], [-y, x, 0]]) / length
         matrix = sympy.eye(3) + sympy.sin(angle) * cross + (1 - sympy.cos(angle)) * cross * cross
         if matrix.has(sympy.Float):
-            return MatrixElement(np.array(matrix.evalf(17), dtype=float))
+            return MatrixElement(as_floats(matrix.evalf(17)))
         return MatrixElement(sympy.ImmutableMatrix(matrix))
 
-    def random_element(self, rng):
+    def random_element(self, rng: np.random.Generator) -> MatrixElement:
         q = rng.normal(size=4)
         w, x, y, z = q / np.linalg.norm(q)
         return MatrixElement(
@@ -122,14 +122,10 @@ class SpaceRotations(Group):
             )
         )
 
-    def inverse(self, g):
+    def inverse(self, g: Any) -> MatrixElement:
         return MatrixElement(self.element(g).matrix.T)
 
-    def compose(self, g, h):
-        """The product g h: first h, then g."""
-        return MatrixElement(composed(self.element(g), self.element(h)))
-
-    def irrep(self, spin):
+    def irrep(self, spin: int) -> Irrep:
         """The real irreducible representation of spin l, on 2 l + 1 channels.
 
         Args:
@@ -164,27 +160,22 @@ class SpaceRotations(Group):
 
     def _irrep_matrix(self, irrep, element):
         """Spin l is the top part of spin l - 1 times spin 1."""
-        spin = irrep.index[0]
-        known = element.spins
+        spin, known = irrep.index[0], element.spins
         if not known:
-            one = sympy.eye(1) if element.exact else np.eye(1)
-            known.update({0: one, 1: element.matrix})
-        for top in range(2, spin + 1):
-            if top in known:
-                continue
+            known.update({0: sympy.eye(1) if element.exact else np.eye(1), 1: element.matrix})
+        for top in range(max(known) + 1, spin + 1):
             if element.exact:
                 project = _top_projection(top)
                 product = sympy.kronecker_product(known[top - 1], element.matrix)
                 known[top] = (project * product * project.T).applyfunc(sympy.expand)
             else:
                 project = _top_projection_numpy(top)
-                product = np.kron(known[top - 1], element.matrix)
-                known[top] = project @ product @ project.T
+                known[top] = project @ np.kron(known[top - 1], element.matrix) @ project.T
         return known[spin]
 
     @cached_property
-    def _defining_copies(self):
-        return (Copy(self._spin(1), identity(3), QQ(1)),)
+    def defining_copies(self) -> tuple:
+        return (whole(self._spin(1)),)
 
     def _product_copies(self, left, right):
         a, b = left.index[0], right.index[0]
@@ -193,7 +184,7 @@ class SpaceRotations(Group):
             for spin in range(abs(a - b), a + b + 1)
         )
 
-    def may_couple(self, irrep_out, irrep_in, order):
+    def may_couple(self, irrep_out: Representation, irrep_in: Representation, order: int) -> bool:
         """Derivatives have spins up to their order, which change a spin by so much at most."""
         if not (isinstance(irrep_out, Irrep) and isinstance(irrep_in, Irrep)):
             return True
@@ -201,10 +192,16 @@ class SpaceRotations(Group):
 
     def _irrep_character(self, irrep):
         spin = irrep.index[0]
-        return SpaceCharacter({m: 1 for m in range(-spin, spin + 1)})
+        return Character(_average, {m: 1 for m in range(-spin, spin + 1)})
 
-    def _defining_character(self):
-        return SpaceCharacter({-1: 1, 0: 1, 1: 1})
+    def defining_character(self) -> Character:
+        return self._irrep_character(self._spin(1))
+
+
+def _average(rotations, _):
+    """Weyl's formula: the average of chi(t) (1 - t) (1 - 1/t) / 2 over the circle, doubled."""
+    at = rotations.get
+    return 2 * at(0, 0) - at(1, 0) - at(-1, 0)
 
 
 def _raised(spin, m):
@@ -228,35 +225,29 @@ def _real_basis(spin):
 
     cos: (-1)^m u_m + u_-m; sin: ((-1)^m u_m - u_-m) / i; for m = 0: 2 u_0.
     """
-    i, half = QQ_I(0, 1), QQ_I(QQ(1, 2), 0)
     forward, backward = {}, {}
     for column, (m, sine) in enumerate(_orders(spin)):
-        if m == 0:
-            forward[spin, column], backward[column, spin] = QQ_I(2), half
-            continue
-        sign = QQ_I((-1) ** m)
-        forward[spin + m, column] = -i * sign if sine else sign
-        forward[spin - m, column] = i if sine else QQ_I(1)
-        backward[column, spin + m] = half * sign * (i if sine else QQ_I(1))
-        backward[column, spin - m] = half * (-i if sine else QQ_I(1))
+        unit = QQ_I(0, 1) if sine else QQ_I(1)
+        entries = {spin + m: (-1) ** m * (-unit if sine else unit), spin - m: unit}
+        for row, x in entries.items() if m else [(spin, QQ_I(2))]:
+            forward[row, column] = x
+            backward[column, row] = QQ_I(x.x, -x.y) / (2 if m else 4)
     shape = (2 * spin + 1, 2 * spin + 1)
     return sparse(forward, shape, QQ_I), sparse(backward, shape, QQ_I)
 
 
 @cache
 def _spin_model(spin):
-    size = 2 * spin + 1
-    raising = {(spin + m + 1, spin + m): QQ_I(_raised(spin, m)) for m in range(-spin, spin)}
-    lowering = {
-        (spin + m - 1, spin + m): QQ_I(_lowered(spin, m)) for m in range(-spin + 1, spin + 1)
-    }
-    raising, lowering = (sparse(x, (size, size), QQ_I) for x in (raising, lowering))
-    third = sparse(
-        {(spin + m, spin + m): QQ_I(m) for m in range(-spin, spin + 1)}, (size, size), QQ_I
-    )
+    orders, shape = range(-spin, spin + 1), (2 * spin + 1, 2 * spin + 1)
+
+    def ladder(step, factor):
+        entries = {(spin + m + step, spin + m): QQ_I(factor(spin, m)) for m in orders}
+        return sparse({at: x for at, x in entries.items() if 0 <= at[0] < shape[0]}, shape, QQ_I)
+
+    raising, lowering = ladder(1, _raised), ladder(-1, _lowered)
+    third = ladder(0, lambda _, m: m)
+    i, half = QQ_I(0, 1), QQ_I(QQ(1, 2), 0)
     # -i L for the axes 3, 1, 2.
-    half = QQ_I(QQ(1, 2), 0)
-    i = QQ_I(0, 1)
     generators = (
         third.scalarmul(-i),
         (raising + lowering).scalarmul(-i * half),
@@ -264,7 +255,7 @@ def _spin_model(spin):
     )
     forward, backward = _real_basis(spin)
     return Model(
-        tuple(_real_part(backward * x * forward) for x in generators),
+        tuple((backward * x * forward).convert_to(QQ) for x in generators),
         (),
         tuple(_squared_length(spin, m) for m, _ in _orders(spin)),
     )
@@ -292,7 +283,7 @@ def _product_embedding(a, b, spin):
         m += 1
     columns = {spin: vector}
     for m in range(spin - 1, -spin - 1, -1):
-        lower = {}
+        lower: dict = {}
         for (p, q), x in columns[m + 1].items():
             if p > -a:
                 lower[p - 1, q] = lower.get((p - 1, q), 0) + _lowered(a, p) * x
@@ -311,7 +302,7 @@ def _product_embedding(a, b, spin):
     # Complex conjugation turns the vector of weight m into that of -m, times (-1)^(a + b - spin).
     if (a + b - spin) % 2:
         embedding = embedding.scalarmul(QQ_I(0, 1))
-    embedding = primitive(_real_part(embedding))
+    embedding = primitive(embedding.convert_to(QQ))
     if min((j, i, x) for (i, j), x in embedding.to_dok().items())[2] < 0:
         embedding = -embedding
     outer = [x * y for x in _spin_model(a).scale for y in _spin_model(b).scale]
@@ -322,35 +313,19 @@ def _product_embedding(a, b, spin):
 @cache
 def _top_projection(spin):
     """The isometry from spin l - 1 times spin 1 to spin l, exact."""
-    return _projection(spin, sympy.zeros(2 * spin + 1, (2 * spin - 1) * 3), sqrt, sympy.Rational)
+    embedding, norm = _product_embedding(spin - 1, 1, spin)
+    outer = [x * y for x in _spin_model(spin - 1).scale for y in _spin_model(1).scale]
+    inner = _spin_model(spin).scale
+    entries = {
+        (j, i): QQ.to_sympy(x) * sqrt(outer[i] / (inner[j] * norm))
+        for (i, j), x in embedding.to_dok().items()
+    }
+    return sympy.SparseMatrix(2 * spin + 1, (2 * spin - 1) * 3, entries)
 
 
 @cache
 def _top_projection_numpy(spin):
-    return _projection(
-        spin, np.zeros((2 * spin + 1, (2 * spin - 1) * 3)), float_sqrt, lambda p, q: p / q
-    )
-
-
-def _projection(spin, found, root, ratio):
-    embedding, norm = _product_embedding(spin - 1, 1, spin)
-    outer = [x * y for x in _spin_model(spin - 1).scale for y in _spin_model(1).scale]
-    inner = _spin_model(spin).scale
-    for (i, j), x in embedding.to_dok().items():
-        found[j, i] = ratio(int(x.numerator), int(x.denominator)) * root(
-            outer[i] / (inner[j] * norm)
-        )
-    return found
-
-
-def _real_part(matrix):
-    """A matrix over Q(i) whose entries are real, over Q."""
-    entries = {}
-    for at, x in matrix.to_dok().items():
-        if x.y:
-            raise ArithmeticError("A real representation came out complex.")
-        entries[at] = x.x
-    return DomainMatrix.from_dok(entries, matrix.shape, QQ)
+    return to_numpy(_top_projection(spin))
 
 
 SO3 = SpaceRotations()

@@ -19,6 +19,8 @@ class Claim:
         left: what it came out as: an expression, a matrix or a sympy set.
         right: what it is said to be.
         equal: whether the two are said to be equal, or to differ.
+        cases: which cases of a general statement were computed, if not all: the words of the step
+            cover the others.
 
     Example:
 
@@ -32,31 +34,35 @@ class Claim:
     left: Any
     right: Any
     equal: bool = True
+    cases: str = ""
 
     @cached_property
-    def holds(self):
-        """Whether it is true, decided by sympy."""
+    def holds(self) -> bool:
+        """Whether it is true, decided by sympy; of a general statement, in the ``cases`` named."""
         return self._agree() == self.equal
 
     def _agree(self):
         if isinstance(self.left, sympy.Set):
             return self.left == self.right
         if isinstance(self.left, sympy.MatrixBase):
-            if self.left.shape != self.right.shape:
-                return False
-            return all(_is_zero(x) for x in self.left - self.right)
-        return _is_zero(sympy.sympify(self.left) - sympy.sympify(self.right))
+            same = self.left.shape == self.right.shape
+            return same and all(simplified(x) == 0 for x in self.left - self.right)
+        return simplified(sympy.sympify(self.left - self.right)) == 0
 
-    def latex(self):
+    def latex(self) -> str:
         """The claim as LaTeX, without dollar signs."""
         sign = "=" if self.equal else r"\neq"
         right = sympy.latex(self.right)
-        return rf"\text{{{latex_words(self.label)}}} {sign} {right}"
+        note = rf" \quad \text{{({self.cases} only)}}" if self.cases else ""
+        return rf"\text{{{latex_words(self.label)}}} {sign} {right}{note}"
 
-    def __str__(self):
+    def __str__(self) -> str:
         mark = "checked" if self.holds else "NOT TRUE"
+        mark += f", {self.cases} only" if self.cases else ""
         sign = "=" if self.equal else "!="
-        return f"{plain_words(self.label)} {sign} {_plain(self.right)}  [{mark}]"
+        matrix = isinstance(self.right, sympy.MatrixBase)
+        right = self.right.tolist() if matrix else self.right
+        return f"{plain_words(self.label)} {sign} {right}  [{mark}]"
 
 
 @dataclass(frozen=True)
@@ -71,15 +77,15 @@ class Step:
 
     title: str
     statement: str
-    claims: tuple
+    claims: tuple[Claim, ...]
 
     @cached_property
-    def verified(self):
+    def verified(self) -> bool:
         """Whether there are claims and sympy confirms all of them."""
         return bool(self.claims) and all(claim.holds for claim in self.claims)
 
     @property
-    def equations(self):
+    def equations(self) -> tuple:
         """The claims as sympy relations, unevaluated (matrices and sets included)."""
         relation = {True: sympy.Eq, False: sympy.Ne}
         return tuple(relation[x.equal](x.left, x.right, evaluate=False) for x in self.claims)
@@ -97,14 +103,19 @@ class Proof:
 
     title: str
     theorem: str
-    steps: tuple
+    steps: tuple[Step, ...]
 
     @property
-    def verified(self):
-        """Whether sympy confirms every step."""
+    def verified(self) -> bool:
+        """Whether sympy confirms every claim, those with ``cases`` in these cases."""
         return all(step.verified for step in self.steps)
 
-    def latex(self):
+    @property
+    def partial(self) -> tuple[Claim, ...]:
+        """The claims that were computed in some cases only."""
+        return tuple(claim for step in self.steps for claim in step.claims if claim.cases)
+
+    def latex(self) -> str:
         """The derivation as LaTeX (amsmath), for the body of a document."""
         lines = [rf"\paragraph{{{self.title}.}} {latex_words(self.theorem)}"]
         lines.append(r"\begin{enumerate}")
@@ -115,24 +126,15 @@ class Proof:
             lines.append(r"\end{gather*}")
         return "\n".join([*lines, r"\end{enumerate}"])
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = [self.title, "", plain_words(self.theorem)]
         for n, step in enumerate(self.steps, 1):
             lines += ["", f"{n}. {step.title}. {plain_words(step.statement)}"]
             lines += [f"   {claim}" for claim in step.claims]
         verdict = "All steps checked." if self.verified else "Some steps are NOT confirmed."
+        if self.partial:
+            verdict += f" {len(self.partial)} claims were computed in the named cases only."
         return "\n".join([*lines, "", verdict])
-
-
-def _is_zero(x):
-    x = sympy.sympify(x)
-    return simplified(x) == 0
-
-
-def _plain(x):
-    if isinstance(x, sympy.MatrixBase):
-        return str(x.tolist())
-    return str(x)
 
 
 def latex_words(text):

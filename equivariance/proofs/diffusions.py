@@ -3,12 +3,12 @@
 import sympy
 from sympy import I, exp
 
-from equivariance.groups import O2, SO2, SO3
+from equivariance.groups import O2, SO2, SO3, Group
 from equivariance.proofs.claims import Claim, Proof, Step
-from equivariance.proofs.symbols import Space
+from equivariance.proofs.symbols import Space, matrix
 
 
-def prove_scalar_diffusions_trivial(group=SO2):
+def prove_scalar_diffusions_trivial(group: Group = SO2) -> Proof:
     """That scalar diffusions sum_k W_k exp(D_k) are trivial under continuous rotations.
 
     The theorem of the paper's appendix on equivariance: whatever the representations of input and
@@ -16,6 +16,8 @@ def prove_scalar_diffusions_trivial(group=SO2):
     the symbols exp(i beta . xi - xi^T Sigma xi / 2) instead of the densities, which covers
     diffusions without an inverse as well, and does not need the two places where the paper slips:
     the sign of its third term, and J^T Sigma^-1 = 0, of which only the symmetric part vanishes.
+
+    Where sympy computes some cases of a general statement, the ``cases`` of the claim say so.
 
     Args:
         group: ``SO2``, ``O2`` (which contains the rotations) or ``SO3``.
@@ -41,16 +43,17 @@ def prove_scalar_diffusions_trivial(group=SO2):
             f"{group!r}. For finite groups there are other solutions, see diffusion_orbits."
         )
     space = Space(group.dim)
+    generators = [sympy.Matrix(j) for j in group.lie_generators]
     steps = (
         _plane_waves(space),
         _moved(space),
-        _derivative(space, group),
+        _derivative(space, generators),
         _product_rule(space),
         _independence(),
-        _separation(space, group),
-        _no_drift(space, group),
-        _isotropic(space, group),
-        _converse(space, group),
+        _separation(space, generators),
+        _no_drift(space, generators),
+        _isotropic(space, generators),
+        _converse(space, generators),
     )
     return Proof(
         f"Scalar diffusions under {group.name}",
@@ -64,24 +67,19 @@ def prove_scalar_diffusions_trivial(group=SO2):
 
 
 def _plane_waves(s):
-    wave = exp(I * s.xi.dot(s.x))
-    t = sympy.Symbol("t", positive=True)
+    wave, t = exp(I * s.xi.dot(s.x)), sympy.Symbol("t", positive=True)
     q = s.exponent(s.xi)
     flow = exp(t * q) * wave
+    missed = sympy.expand((sympy.diff(flow, t) - s.diffuse(flow)) / flow)
+    symbol = sympy.expand(s.diffuse(wave) / wave)
     return Step(
         "Plane waves",
         r"$D$ multiplies $e^{i \xi \cdot x}$ by $q(\xi) = i \beta \cdot \xi - \xi^T \Sigma \xi /"
         r" 2$, so its flow at time 1, $\exp(D)$, multiplies it by $e^{q(\xi)}$, and $A$ by "
         r"$\sum_k W_k e^{q_k(\xi)}$. $\Sigma$ need not have an inverse.",
         (
-            Claim(
-                r"$e^{-i \xi \cdot x} D e^{i \xi \cdot x}$", sympy.expand(s.diffuse(wave) / wave), q
-            ),
-            Claim(
-                r"$(d/dt - D) e^{t q} e^{i \xi \cdot x}$",
-                sympy.expand((sympy.diff(flow, t) - s.diffuse(flow)) / flow),
-                sympy.S.Zero,
-            ),
+            Claim(r"$e^{-i \xi \cdot x} D e^{i \xi \cdot x}$", symbol, q),
+            Claim(r"$(d/dt - D) e^{t q} e^{i \xi \cdot x}$", missed, sympy.S.Zero),
         ),
     )
 
@@ -102,14 +100,12 @@ def _moved(s):
     )
 
 
-def _derivative(s, group):
+def _derivative(s, generators):
     claims = []
-    for n, j in enumerate(group.lie_generators, 1):
-        j = sympy.Matrix(j)
+    for name, j in _named("J", generators):
         g = s.rotation(j)
-        name = "J" if len(group.lie_generators) == 1 else f"J_{n}"
+        slope = s.slope(s.exponent(g.T * s.xi))
         claims.append(Claim(rf"$dg / d\theta$ for ${name}$", sympy.diff(g, s.theta), j * g))
-        slope = sympy.diff(s.exponent(g.T * s.xi), s.theta).subs(s.theta, 0)
         claims.append(Claim(rf"$dq(g^T \xi) / d\theta$ at 0 for ${name}$", slope, s.change(j)))
     return Step(
         "Infinitesimal rotations",
@@ -119,10 +115,15 @@ def _derivative(s, group):
     )
 
 
+def _named(letter, generators):
+    """Pairs of a name, numbered if there is more than one, and a generator."""
+    if len(generators) == 1:
+        return [(letter, generators[0])]
+    return [(f"{letter}_{n}", j) for n, j in enumerate(generators, 1)]
+
+
 def _product_rule(s):
-    a, b, w = (
-        sympy.Matrix(2, 2, lambda i, j, n=n: sympy.Symbol(f"{n}_{i + 1}{j + 1}")) for n in "abw"
-    )
+    a, b, w = (matrix(n, 2, 2) for n in "abw")
     q, p = sympy.symbols("q p")
     one = sympy.eye(2)
     moved = (one + s.theta * a) * w * (one - s.theta * b) * exp(q + s.theta * p)
@@ -133,8 +134,9 @@ def _product_rule(s):
         (
             Claim(
                 r"$d(\rho_{out} W \rho_{in}^{-1} e^q) / d\theta$ at 0",
-                sympy.diff(moved, s.theta).subs(s.theta, 0),
+                s.slope(moved),
                 (a * w - w * b + p * w) * exp(q),
+                cases="2 x 2 matrices",
             ),
         ),
     )
@@ -142,27 +144,22 @@ def _product_rule(s):
 
 def _independence():
     t, a, b, c, m, u = sympy.symbols("t a b c m u", positive=True)
-    claims = [
-        Claim(
-            f"the derivative of order {n + 1} of $t^{n}$",
-            sympy.diff(t**n, (t, n + 1)),
-            sympy.S.Zero,
-        )
-        for n in range(4)
-    ]
+    claims = []
+    for n in range(4):
+        label = f"the derivative of order {n + 1} of $t^{n}$"
+        left = sympy.diff(t**n, (t, n + 1))
+        claims.append(Claim(label, left, sympy.S.Zero, cases=f"n = {n}"))
     for r in (b * t, b * t**2 + c * t):
         degree = sympy.degree(r, t)
         derivative = sympy.diff(a * t**m * exp(r), t) * exp(-r)
         leading = a * degree * b * t ** (m + degree - 1)
         ratio = sympy.expand(sympy.powsimp(sympy.expand(derivative / leading)))
-        claims.append(
-            Claim(
-                f"$d(a t^m e^r)/dt$ over ${degree} a b t^{{m + {degree - 1}}} e^r$ for large $t$, "
-                f"$r = {sympy.latex(r)}$",
-                sympy.expand(ratio.subs(t, 1 / u)).subs(u, 0),
-                sympy.Integer(1),
-            )
+        label = (
+            f"$d(a t^m e^r)/dt$ over ${degree} a b t^{{m + {degree - 1}}} e^r$ for large $t$, "
+            f"$r = {sympy.latex(r)}$"
         )
+        limit = sympy.expand(ratio.subs(t, 1 / u)).subs(u, 0)
+        claims.append(Claim(label, limit, sympy.S.One))
     return Step(
         "Independence",
         r"If $q_1, ..., q_n$ are distinct polynomials of degree at most 2 without constant terms"
@@ -176,18 +173,17 @@ def _independence():
     )
 
 
-def _separation(s, group):
+def _separation(s, generators):
     claims = []
-    for n, j in enumerate(group.lie_generators, 1):
-        j = sympy.Matrix(j)
+    for name, j in _named("p", generators):
         p = sympy.Poly(sympy.expand(s.change(j)), *s.xi)
-        name = "p" if len(group.lie_generators) == 1 else f"p_{n}"
-        zero = (0,) * s.dim
-        claims.append(Claim(rf"${name}$ at $\xi = 0$", p.coeff_monomial(zero), sympy.S.Zero))
         first = sympy.Matrix([p.coeff_monomial(x) for x in s.xi])
-        claims.append(Claim(f"first-order coefficients of ${name}$", first, I * (j * s.beta)))
         hessian = sympy.hessian(p.as_expr(), list(s.xi))
-        claims.append(Claim(f"Hessian of ${name}$", hessian, -(j * s.sigma - s.sigma * j)))
+        claims += [
+            Claim(rf"${name}$ at $\xi = 0$", p.coeff_monomial((0,) * s.dim), sympy.S.Zero),
+            Claim(f"first-order coefficients of ${name}$", first, I * (j * s.beta)),
+            Claim(f"Hessian of ${name}$", hessian, -(j * s.sigma - s.sigma * j)),
+        ]
     return Step(
         "Separation",
         r"So $a W_k - W_k b + p_k(\xi) W_k = 0$ for each $k$ and all $\xi$. $p_k$ has no "
@@ -197,99 +193,66 @@ def _separation(s, group):
     )
 
 
-def _no_drift(s, group):
-    equations = [x for j in group.lie_generators for x in sympy.Matrix(j) * s.beta]
-    found = sympy.linsolve(equations, *s.beta)
+def _no_drift(s, generators):
+    found = sympy.linsolve([x for j in generators for x in j * s.beta], *s.beta)
+    zero = sympy.FiniteSet(sympy.Tuple(*[0] * s.dim))
     return Step(
         "No drift",
         r"$J \beta = 0$ for every generator $J$ leaves $\beta = 0$.",
-        (
-            Claim(
-                r"the solutions $\beta$ of $J \beta = 0$ for all $J$",
-                found,
-                sympy.FiniteSet(sympy.Tuple(*[0] * s.dim)),
-            ),
-        ),
+        (Claim(r"the solutions $\beta$ of $J \beta = 0$ for all $J$", found, zero),),
     )
 
 
-def _isotropic(s, group):
-    unknowns = [s.sigma[i, j] for i in range(s.dim) for j in range(i, s.dim)]
-    generators = [sympy.Matrix(j) for j in group.lie_generators]
+def _isotropic(s, generators):
+    unknowns = [s.sigma[i, j] for i in s.axes for j in range(i, s.dim)]
     equations = [x for j in generators for x in j * s.sigma - s.sigma * j if x != 0]
     (solution,) = sympy.linsolve(equations, *unknowns)
     found = s.sigma.subs(dict(zip(unknowns, solution, strict=True)), simultaneous=True)
-    c = s.sigma[s.dim - 1, s.dim - 1]
-    positive = sympy.Symbol("c", positive=True)
-    claims = [
-        Claim(
-            r"the solution $\Sigma$ of $J \Sigma = \Sigma J$ for all $J$",
-            found,
-            c * sympy.eye(s.dim),
-        )
-    ]
-    j = generators[0]
-    precision = sympy.eye(s.dim) / positive
-    claims.append(
-        Claim(
-            r"$x^T J^T \Sigma^{-1} x$ for $\Sigma = c 1$",
-            (s.x.T * j.T * precision * s.x)[0],
-            sympy.S.Zero,
-        )
+    j, one, c = generators[0], sympy.eye(s.dim), s.sigma[s.dim - 1, s.dim - 1]
+    turned = j.T / sympy.Symbol("c", positive=True)  # J^T Sigma^-1
+    moved = s.rotation(j).T * s.x + s.beta
+    slope = s.slope(-(moved.T * s.sigma * moved)[0] / 2)
+    slope -= (s.x.T * j.T * s.sigma * (s.x + s.beta))[0]
+    density = (
+        r"$d \log N(g^{-1} x; -\beta, \Sigma^{-1}) / d\theta$ at 0 minus "
+        r"$x^T J^T \Sigma (x + \beta)$"
     )
-    claims.append(
-        Claim(
-            r"$J^T \Sigma^{-1}$ for $\Sigma = c 1$",
-            j.T * precision,
-            sympy.zeros(s.dim, s.dim),
-            False,
-        )
-    )
-    g = s.rotation(j)
-    density = -((g.T * s.x + s.beta).T * s.sigma * (g.T * s.x + s.beta))[0] / 2
-    slope = sympy.diff(density, s.theta).subs(s.theta, 0)
-    claims.append(
-        Claim(
-            r"$d \log N(g^{-1} x; -\beta, \Sigma^{-1}) / d\theta$ at 0 minus "
-            r"$x^T J^T \Sigma (x + \beta)$",
-            slope - (s.x.T * j.T * s.sigma * (s.x + s.beta))[0],
-            sympy.S.Zero,
-        )
-    )
+    quadratic = r"$x^T J^T \Sigma^{-1} x$ for $\Sigma = c 1$"
+    zero = sympy.zeros(s.dim, s.dim)
     return Step(
         "Isotropic diffusion",
         r"$J \Sigma = \Sigma J$ for every $J$ leaves the multiples of the identity. (In terms of"
         r" densities: $x^T J^T \Sigma^{-1} x = 0$ for all $x$ says that the symmetric part of "
         r"$J^T \Sigma^{-1}$ vanishes, not $J^T \Sigma^{-1}$ itself; and the term with it enters "
         r"with a plus sign.)",
-        tuple(claims),
+        (
+            Claim(r"the solution $\Sigma$ of $J \Sigma = \Sigma J$ for all $J$", found, c * one),
+            Claim(quadratic, (s.x.T * turned * s.x)[0], sympy.S.Zero),
+            Claim(r"$J^T \Sigma^{-1}$ for $\Sigma = c 1$", turned, zero, False),
+            Claim(density, slope, sympy.S.Zero),
+        ),
     )
 
 
-def _converse(s, group):
-    c = sympy.Symbol("c", positive=True)
-    zero, isotropic = sympy.zeros(s.dim, 1), c * sympy.eye(s.dim)
+def _converse(s, generators):
+    zero, isotropic = sympy.zeros(s.dim, 1), sympy.Symbol("c", positive=True) * sympy.eye(s.dim)
     claims = []
-    for n, j in enumerate(group.lie_generators, 1):
-        g = s.rotation(sympy.Matrix(j))
-        moved = s.exponent(g.T * s.xi, zero, isotropic)
+    for n, j in enumerate(generators, 1):
+        moved = s.exponent(s.rotation(j).T * s.xi, zero, isotropic)
         label = rf"$q(g^T \xi)$ for $\beta = 0$, $\Sigma = c 1$, $g = \exp(\theta J_{n})$"
         claims.append(Claim(label, sympy.simplify(moved), s.exponent(s.xi, zero, isotropic)))
-    turn = s.rotation(sympy.Matrix(group.lie_generators[0])).subs(s.theta, sympy.pi / 2)
-    orbit, moved = sympy.S.Zero, sympy.S.Zero
+    turn = s.rotation(generators[0]).subs(s.theta, sympy.pi / 2)
+    difference = sympy.S.Zero
     for n in range(4):
-        power = turn**n
-        drift, diffusion = power * s.beta, power * s.sigma * power.T
-        orbit += exp(sympy.expand(s.exponent(s.xi, drift, diffusion)))
-        moved += exp(sympy.expand(s.exponent(turn.T * s.xi, drift, diffusion)))
-    claims.append(
-        Claim("a quarter turn of the sum of an orbit, minus it", moved - orbit, sympy.S.Zero)
-    )
+        drift, diffusion = turn**n * s.beta, turn**n * s.sigma * (turn**n).T
+        difference += exp(sympy.expand(s.exponent(turn.T * s.xi, drift, diffusion)))
+        difference -= exp(sympy.expand(s.exponent(s.xi, drift, diffusion)))
+    label = "a quarter turn of the sum of an orbit, minus it"
     return Step(
         "Converse, and why the rotations must be continuous",
         r"With $\beta_k = 0$ and $\Sigma_k = c_k 1$ each $e^{q_k(\xi)}$ is unchanged by "
         r"rotations, so $A$ commutes with them if every $W_k$ does. For finite groups there is "
         r"more: the four quarter turns of any drift and diffusion add up to an operator that "
         r"commutes with quarter turns.",
-        tuple(claims),
+        (*claims, Claim(label, difference, sympy.S.Zero)),
     )

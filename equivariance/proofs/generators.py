@@ -3,18 +3,20 @@
 import sympy
 from sympy import I, exp
 
-from equivariance.groups import SO2, SO3
 from equivariance.proofs.claims import Claim, Proof, Step
-from equivariance.proofs.symbols import Space
+from equivariance.proofs.symbols import Space, matrix
 
 
-def prove_generator_constraints(dim=2):
+def prove_generator_constraints(dim: int = 2) -> Proof:
     """The constraints on kernels, and on C, B and S, from that on operators.
 
     An operator A is equivariant if rho_out(g) L_g A L_g^-1 rho_in(g)^-1 = A with (L_g f)(x) =
     f(g^-1 x) (the paper's eq. op_constraint). Specialised to convolutions this is rho_out(g)
     K(g^-1 x) rho_in(g)^-1 = K(x); to M = C + sum B_i d_i + sum S_ij d_i d_j the three equations
     that ``solve_generators`` solves; and it carries over to exp(M).
+
+    Sympy computes with one output and two input channels, and with some powers of a matrix; the
+    ``cases`` of these claims say so.
 
     Args:
         dim: dimension of space, 2 or 3.
@@ -27,19 +29,23 @@ def prove_generator_constraints(dim=2):
 
     Example:
 
-    >>> prove_generator_constraints().verified
+    >>> proof = prove_generator_constraints()
+    >>> proof.verified
     True
+    >>> print(proof.partial[-3].cases)
+    n = 2 of 2 x 2 matrices
     """
     if dim not in (2, 3):
         raise ValueError(f"dim must be 2 or 3, found {dim!r}.")
     space = Space(dim)
+    channels = _Channels(space)
     steps = (
         _convolutions(space),
         _moved_generator(space),
-        _coefficients(space),
+        _coefficients(space, channels),
         _symmetry(space),
-        _infinitesimal(space),
-        _exponential(space),
+        _infinitesimal(space, channels),
+        _exponential(),
     )
     return Proof(
         f"Equivariant convolutions and generators in {dim} dimensions",
@@ -53,15 +59,35 @@ def prove_generator_constraints(dim=2):
     )
 
 
+class _Channels:
+    """rho_out, rho_in^-1, B_i and S_ij as matrices of symbols, 1 output and 2 input channels."""
+
+    cases = "1 output and 2 input channels"
+
+    def __init__(self, s):
+        self.out, self.inverse = matrix("r", 1, 1, real=True), matrix("t", 2, 2, real=True)
+        self.first = [matrix(f"B{i + 1}", 1, 2, real=True) for i in s.axes]
+        self.second = {
+            (i, j): matrix(f"S{min(i, j) + 1}{max(i, j) + 1}", 1, 2, real=True)
+            for i in s.axes
+            for j in s.axes
+        }
+
+    def moved(self, vectors, out=None, inverse=None):
+        """rho_out (B contracted with one vector, or S with two) rho_in^-1."""
+        out, inverse = out or self.out, inverse or self.inverse
+        terms = {(i,): b for i, b in enumerate(self.first)} if len(vectors) == 1 else self.second
+        total = sympy.zeros(1, 2)
+        for at, term in terms.items():
+            factor = sympy.prod([vector[i] for vector, i in zip(vectors, at, strict=True)])
+            total += factor * out * term * inverse
+        return total
+
+
 def _convolutions(s):
-    y, gamma = (
-        sympy.Matrix([sympy.Symbol(f"{n}_{i + 1}", real=True) for i in range(s.dim)])
-        for n in ("y", "gamma")
-    )
+    y, gamma = s.vector("y"), s.vector("gamma")
     h = s.g  # stands for g^-1, any matrix
-    left = h * s.x + h * gamma
-    right = s.x + gamma
-    rotation = s.rotation(sympy.Matrix((SO2 if s.dim == 2 else SO3).lie_generators[0]))
+    left, right = h * s.x + h * gamma, s.x + gamma
     return Step(
         "Convolutions",
         r"$(L_g (K *) L_g^{-1} f)(x) = \int K(g^{-1} x - y) f(g y) dy$. With $y = g^{-1} z$ this"
@@ -71,7 +97,7 @@ def _convolutions(s):
         r"drift $g \beta$ and diffusion $g \Sigma g^T$.",
         (
             Claim(r"$g^{-1} x - g^{-1} z$", h * s.x - h * y, h * (s.x - y)),
-            Claim(r"$\det g$ of a rotation", sympy.simplify(rotation.det()), sympy.Integer(1)),
+            Claim(r"$\det g$ of a rotation", sympy.simplify(s.rotation(s.j).det()), sympy.S.One),
             Claim(
                 r"$(g^{-1} x + \beta)^T \Sigma (g^{-1} x + \beta)$ with $\beta = g^{-1} \gamma$",
                 (left.T * s.sigma * left)[0],
@@ -82,88 +108,45 @@ def _convolutions(s):
 
 
 def _moved_generator(s):
-    c = sympy.Symbol("C")
-    b = [sympy.Symbol(f"B_{i + 1}") for i in range(s.dim)]
-    second = _symmetric_symbols(s.dim)
+    c, b = sympy.Symbol("C"), sympy.Matrix([sympy.Symbol(f"B_{i + 1}") for i in s.axes])
+    full = matrix("S", s.dim, s.dim)
+    second = sympy.Matrix(s.dim, s.dim, lambda i, j: full[min(i, j), max(i, j)])
     f = exp(I * s.xi.dot(s.g * s.x))
-    applied = c * f + sum(b[i] * sympy.diff(f, s.x[i]) for i in range(s.dim))
-    applied += sum(
-        second[i, j] * sympy.diff(f, s.x[i], s.x[j]) for i in range(s.dim) for j in range(s.dim)
-    )
+    gradient = sympy.Matrix([sympy.diff(f, x) for x in s.x])
+    applied = c * f + b.dot(gradient) + (second * sympy.hessian(f, list(s.x))).trace()
     moved = s.g.T * s.xi
-    symbol = (
-        c + I * sum(x * y for x, y in zip(b, moved, strict=True)) - (moved.T * second * moved)[0]
-    )
+    symbol = c + I * b.dot(moved) - (moved.T * second * moved)[0]
+    label = r"$e^{-i \xi \cdot g x} M e^{i \xi \cdot g x}$"
     return Step(
         "Generators",
         r"$L_g^{-1} e^{i \xi \cdot x} = e^{i \xi \cdot g x}$, and $M$ multiplies that by $M(i "
         r"g^T \xi)$, where $M(i \xi) = C + i \sum_i \xi_i B_i - \sum_{ij} \xi_i \xi_j S_{ij}$. "
         r"So the constraint is $\rho_{out}(g) M(i g^T \xi) \rho_{in}(g)^{-1} = M(i \xi)$ for all"
         r" $\xi$.",
-        (
-            Claim(
-                r"$e^{-i \xi \cdot g x} M e^{i \xi \cdot g x}$", sympy.expand(applied / f), symbol
-            ),
-        ),
+        (Claim(label, sympy.expand(applied / f), symbol),),
     )
 
 
-def _symmetric_symbols(dim):
-    return sympy.Matrix(dim, dim, lambda i, j: sympy.Symbol(f"S_{min(i, j) + 1}{max(i, j) + 1}"))
-
-
-def _channel_matrices(s):
-    """rho_out, rho_in^-1, B_i and S_ij as matrices of symbols, 1 output and 2 input channels."""
-
-    def matrix(name, rows, columns):
-        return sympy.Matrix(
-            rows, columns, lambda i, j: sympy.Symbol(f"{name}_{i + 1}{j + 1}", real=True)
+def _coefficients(s, channels):
+    moved, zero, claims = s.g.T * s.xi, sympy.zeros(1, 2), []
+    first, form = channels.moved([moved]), channels.moved([moved, moved])
+    for i in s.axes:
+        label = (
+            rf"coefficient of $\xi_{i + 1}$ minus "
+            rf"$\sum_j g_{{{i + 1}j}} \rho_{{out}} B_j \rho_{{in}}^{{-1}}$"
         )
-
-    out, inverse = matrix("r", 1, 1), matrix("t", 2, 2)
-    b = [matrix(f"B{i + 1}", 1, 2) for i in range(s.dim)]
-    second = {
-        (i, j): matrix(f"S{min(i, j) + 1}{max(i, j) + 1}", 1, 2)
-        for i in range(s.dim)
-        for j in range(s.dim)
-    }
-    return out, inverse, b, second
-
-
-def _coefficients(s):
-    out, inverse, b, second = _channel_matrices(s)
-    r = range(s.dim)
-    moved = s.g.T * s.xi
-    first = out * sum((moved[i] * b[i] for i in r), sympy.zeros(1, 2)) * inverse
-    form = sum((moved[i] * moved[j] * second[i, j] for i in r for j in r), sympy.zeros(1, 2))
-    form = out * form * inverse
-    claims = []
-    for i in r:
-        expected = sum((s.g[i, j] * out * b[j] * inverse for j in r), sympy.zeros(1, 2))
-        claims.append(
-            Claim(
-                rf"coefficient of $\xi_{i + 1}$ minus "
-                rf"$\sum_j g_{{{i + 1}j}} \rho_{{out}} B_j \rho_{{in}}^{{-1}}$",
-                sympy.diff(first, s.xi[i]) - expected,
-                sympy.zeros(1, 2),
-            )
-        )
-    for i in r:
+        left = sympy.diff(first, s.xi[i]) - channels.moved([s.g.row(i)])
+        claims.append(Claim(label, left, zero, cases=channels.cases))
+    for i in s.axes:
         for j in range(i, s.dim):
-            expected = sympy.zeros(1, 2)
-            for k in r:
-                for n in r:
-                    expected += s.g[i, k] * s.g[j, n] * out * second[k, n] * inverse
-            at = f"{i + 1}{j + 1}"
-            claims.append(
-                Claim(
-                    f"coefficient {at} of the form minus "
-                    rf"$\sum_{{kl}} g_{{{i + 1}k}} g_{{{j + 1}l}} \rho_{{out}} S_{{kl}} "
-                    r"\rho_{in}^{-1}$",
-                    sympy.diff(form, s.xi[i], s.xi[j]) / 2 - expected,
-                    sympy.zeros(1, 2),
-                )
+            label = (
+                f"coefficient {i + 1}{j + 1} of the form minus "
+                rf"$\sum_{{kl}} g_{{{i + 1}k}} g_{{{j + 1}l}} \rho_{{out}} S_{{kl}} "
+                r"\rho_{in}^{-1}$"
             )
+            left = sympy.diff(form, s.xi[i], s.xi[j]) / 2
+            left -= channels.moved([s.g.row(i), s.g.row(j)])
+            claims.append(Claim(label, left, zero, cases=channels.cases))
     return Step(
         "One equation a derivative",
         r"Both sides are polynomials in $\xi$, so their coefficients agree: $\rho_{out} C "
@@ -174,13 +157,11 @@ def _coefficients(s):
 
 
 def _symmetry(s):
-    turn = s.rotation(sympy.Matrix((SO2 if s.dim == 2 else SO3).lie_generators[0]))
+    turn = s.rotation(s.j)
     quarter = turn.subs(s.theta, sympy.pi / 2)
-    r = range(s.dim)
-    right = sum(quarter[0, k] * quarter[1, k] for k in r)
-    printed = sum(quarter[0, k] * quarter[0, k] for k in r)
-    skew = sympy.zeros(s.dim, s.dim)
-    skew[0, 1], skew[1, 0] = 1, -1
+    right, printed = quarter.row(0).dot(quarter.row(1)), quarter.row(0).dot(quarter.row(0))
+    skew, heat = -s.j, "$S_{12}$ of heat after a quarter turn, by "
+    turned = (turn * skew * turn.T).applyfunc(sympy.simplify)
     return Step(
         "Two remarks",
         r"The factor is $g_{ik} g_{jl}$: with $g_{il} g_{ik}$, as the paper prints it, heat "
@@ -188,89 +169,65 @@ def _symmetry(s):
         r"$S_{ij} = S_{ji}$ has to be imposed: an antisymmetric $S$ acts as 0, but can fulfil "
         r"the equation.",
         (
-            Claim("$S_{12}$ of heat after a quarter turn, by $g_{1k} g_{2l}$", right, sympy.S.Zero),
-            Claim(
-                "$S_{12}$ of heat after a quarter turn, by $g_{1l} g_{1k}$",
-                printed,
-                sympy.S.Zero,
-                False,
-            ),
+            Claim(f"{heat}$g_{{1k}} g_{{2l}}$", right, sympy.S.Zero),
+            Claim(f"{heat}$g_{{1l}} g_{{1k}}$", printed, sympy.S.Zero, False),
             Claim(r"$\xi^T S \xi$, $S$ antisymmetric", (s.xi.T * skew * s.xi)[0], sympy.S.Zero),
-            Claim(
-                r"$g S g^T$, $S$ antisymmetric",
-                (turn * skew * turn.T).applyfunc(sympy.simplify),
-                skew,
-            ),
+            Claim(r"$g S g^T$, $S$ antisymmetric", turned, skew),
         ),
     )
 
 
-def _infinitesimal(s):
-    a, b = (
-        sympy.Matrix(n, n, lambda i, j, x=x: sympy.Symbol(f"{x}_{i + 1}{j + 1}"))
-        for x, n in (("a", 1), ("b", 2))
-    )
-    j = sympy.Matrix((SO2 if s.dim == 2 else SO3).lie_generators[0])
-    _, _, first, second = _channel_matrices(s)
-    g = s.rotation(j)
-    out = sympy.eye(1) + s.theta * a
-    inverse = sympy.eye(2) - s.theta * b
-    r = range(s.dim)
-    moved = sum((g[0, k] * out * first[k] * inverse for k in r), sympy.zeros(1, 2))
-    expected = sum((j[0, k] * first[k] for k in r), a * first[0] - first[0] * b)
-    claims = [
-        Claim(
-            r"$d/d\theta$ at 0 of $\sum_j g_{1j} \rho_{out} B_j \rho_{in}^{-1}$",
-            sympy.diff(moved, s.theta).subs(s.theta, 0),
-            expected,
-        )
-    ]
-    moved = sympy.zeros(1, 2)
-    expected = a * second[0, 1] - second[0, 1] * b
-    for k in r:
-        expected += j[0, k] * second[k, 1] + j[1, k] * second[0, k]
-        for n in r:
-            moved += g[0, k] * g[1, n] * out * second[k, n] * inverse
-    claims.append(
-        Claim(
-            r"$d/d\theta$ at 0 of $\sum_{kl} g_{1k} g_{2l} \rho_{out} S_{kl} \rho_{in}^{-1}$",
-            sympy.diff(moved, s.theta).subs(s.theta, 0),
-            expected,
-        )
-    )
+def _infinitesimal(s, channels):
+    a, b = matrix("a", 1, 1), matrix("b", 2, 2)
+    near = sympy.eye(1) + s.theta * a, sympy.eye(2) - s.theta * b  # rho_out, rho_in^-1
+    g, j, first, second = s.rotation(s.j), s.j, channels.first, channels.second
+    slope = sum((j[0, k] * first[k] for k in s.axes), a * first[0] - first[0] * b)
+    curvature = a * second[0, 1] - second[0, 1] * b
+    for k in s.axes:
+        curvature += j[0, k] * second[k, 1] + j[1, k] * second[0, k]
     return Step(
         "Lie algebra",
         r"For $g = \exp(\theta J)$ the equations hold for all $\theta$ if and only if their "
         r"derivatives at 0 vanish: $a C - C b = 0$, $\sum_j J_{ij} B_j + a B_i - B_i b = 0$, "
         r"$\sum_k (J_{ik} S_{kj} + J_{jk} S_{ik}) + a S_{ij} - S_{ij} b = 0$, with $a = "
         r"d\rho_{out}(J)$, $b = d\rho_{in}(J)$.",
-        tuple(claims),
+        (
+            Claim(
+                r"$d/d\theta$ at 0 of $\sum_j g_{1j} \rho_{out} B_j \rho_{in}^{-1}$",
+                s.slope(channels.moved([g.row(0)], *near)),
+                slope,
+                cases=channels.cases,
+            ),
+            Claim(
+                r"$d/d\theta$ at 0 of $\sum_{kl} g_{1k} g_{2l} \rho_{out} S_{kl} \rho_{in}^{-1}$",
+                s.slope(channels.moved([g.row(0), g.row(1)], *near)),
+                curvature,
+                cases=channels.cases,
+            ),
+        ),
     )
 
 
-def _exponential(s):
-    m = sympy.Matrix(2, 2, lambda i, j: sympy.Symbol(f"m_{i + 1}{j + 1}"))
-    r = sympy.Matrix(2, 2, lambda i, j: sympy.Symbol(f"r_{i + 1}{j + 1}"))
-    t = sympy.Symbol("t", real=True)
+def _exponential():
+    m, r, t = matrix("m", 2, 2), matrix("r", 2, 2), sympy.Symbol("t", real=True)
     # r^-1 times det r, which keeps the identities polynomial.
-    adjugate, det = r.adjugate(), r.det()
-    conjugate = r * m * adjugate
-    claims = [
-        Claim(
-            rf"$((r m r^{{-1}})^{n} - r m^{n} r^{{-1}}) (\det r)^{n}$",
-            ((conjugate**n) - r * m**n * adjugate * det ** (n - 1)).expand(),
-            sympy.zeros(2, 2),
-        )
-        for n in (2, 3)
-    ]
-    series = sum((t**n * m**n / sympy.factorial(n) for n in range(4)), sympy.zeros(2, 2))
-    claims.append(Claim(r"$d \exp(t M) / dt$ at 0", sympy.diff(series, t).subs(t, 0), m))
+    adjugate, det, zero = r.adjugate(), r.det(), sympy.zeros(2, 2)
+    claims = []
+    for n in (2, 3):
+        left = (r * m * adjugate) ** n - r * m**n * adjugate * det ** (n - 1)
+        label = rf"$((r m r^{{-1}})^{n} - r m^{n} r^{{-1}}) (\det r)^{n}$"
+        claims.append(Claim(label, left.expand(), zero, cases=f"n = {n} of 2 x 2 matrices"))
+    series = sum((t**n * m**n / sympy.factorial(n) for n in range(4)), zero)
+    slope = sympy.diff(series, t).subs(t, 0)
+    powers = "powers n <= 3 of 2 x 2 matrices"
+    claims.append(Claim(r"$d \exp(t M) / dt$ at 0", slope, m, cases=powers))
     turn = sympy.Matrix([[sympy.cos(t), -sympy.sin(t)], [sympy.sin(t), sympy.cos(t)]])
-    j = sympy.Matrix([[0, -1], [1, 0]])
-    flip = sympy.diag(1, -1)
-    claims.append(Claim("$dR(t) / dt - J R(t)$", sympy.diff(turn, t) - j * turn, sympy.zeros(2, 2)))
-    claims.append(Claim(r"$\exp(2 \pi J)$", turn.subs(t, 2 * sympy.pi), sympy.eye(2)))
-    claims.append(Claim(r"$F J F^{-1}$", flip * j * flip, j, False))
+    j, flip = sympy.Matrix([[0, -1], [1, 0]]), sympy.diag(1, -1)
+    claims += [
+        Claim("$dR(t) / dt - J R(t)$", sympy.diff(turn, t) - j * turn, zero),
+        Claim(r"$\exp(2 \pi J)$", turn.subs(t, 2 * sympy.pi), sympy.eye(2)),
+        Claim(r"$F J F^{-1}$", flip * j * flip, j, False),
+    ]
     return Step(
         "From M to exp(M)",
         r"Powers of $M$ are equivariant with it, so $\exp(t M)$ is for every $t$; and $M$ is its"

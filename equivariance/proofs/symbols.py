@@ -4,26 +4,28 @@ import sympy
 from sympy import I
 
 
+def matrix(name, rows, columns, real=None):
+    """A matrix of symbols."""
+    return sympy.Matrix(
+        rows, columns, lambda i, j: sympy.Symbol(f"{name}_{i + 1}{j + 1}", real=real)
+    )
+
+
 class Space:
     """Symbols for d dimensions."""
 
     def __init__(self, dim):
-        self.dim = dim
-        names = range(1, dim + 1)
-
-        def vector(letter):
-            return sympy.Matrix([sympy.Symbol(f"{letter}_{i}", real=True) for i in names])
-
-        def matrix(letter):
-            return sympy.Matrix(
-                dim, dim, lambda i, j: sympy.Symbol(f"{letter}_{i + 1}{j + 1}", real=True)
-            )
-
-        self.x, self.xi, self.beta = vector("x"), vector("xi"), vector("beta")
-        self.g = matrix("g")
-        full = matrix("Sigma")
+        self.dim, self.axes = dim, range(dim)
+        self.x, self.xi, self.beta = self.vector("x"), self.vector("xi"), self.vector("beta")
+        self.g = matrix("g", dim, dim, real=True)
+        full = matrix("Sigma", dim, dim, real=True)
         self.sigma = sympy.Matrix(dim, dim, lambda i, j: full[min(i, j), max(i, j)])
         self.theta = sympy.Symbol("theta", real=True)
+        self.j = sympy.zeros(dim, dim)  # of rotations in the plane of the first two axes
+        self.j[0, 1], self.j[1, 0] = -1, 1
+
+    def vector(self, letter):
+        return sympy.Matrix([sympy.Symbol(f"{letter}_{i + 1}", real=True) for i in self.axes])
 
     def exponent(self, xi, beta=None, sigma=None):
         """q(xi) = i beta . xi - xi^T Sigma xi / 2."""
@@ -35,17 +37,16 @@ class Space:
         """exp(theta J) by Rodrigues' formula; the generators here have J^3 = -J."""
         return sympy.eye(self.dim) + sympy.sin(self.theta) * j + (1 - sympy.cos(self.theta)) * j * j
 
+    def slope(self, expression):
+        """The derivative by theta at 0."""
+        return sympy.diff(expression, self.theta).subs(self.theta, 0)
+
     def diffuse(self, f):
         """D f."""
-        first = sum(b * sympy.diff(f, x) for b, x in zip(self.beta, self.x, strict=True))
-        second = sum(
-            self.sigma[i, j] * sympy.diff(f, self.x[i], self.x[j])
-            for i in range(self.dim)
-            for j in range(self.dim)
-        )
-        return first + second / 2
+        gradient = sympy.Matrix([sympy.diff(f, x) for x in self.x])
+        hessian = sympy.hessian(f, list(self.x))
+        return self.beta.dot(gradient) + (self.sigma * hessian).trace() / 2
 
     def change(self, j):
         """p(xi), the derivative of q(g^T xi) along J: i (J beta) . xi - xi^T (J S - S J) xi / 2."""
-        commutator = j * self.sigma - self.sigma * j
-        return I * (j * self.beta).dot(self.xi) - (self.xi.T * commutator * self.xi)[0] / 2
+        return self.exponent(self.xi, j * self.beta, j * self.sigma - self.sigma * j)

@@ -28,3 +28,13 @@ def command(*arguments):
         except SystemExit as stop:  # argparse
             status = stop.code
     return types.SimpleNamespace(status=status, out=out.getvalue(), err=err.getvalue())
+
+
+def refused(outcome, *said):
+    """Checks that a request was refused in one line which says all of `said`."""
+    assert outcome.status == 2 and outcome.out == "", outcome.err
+    assert "Traceback" not in outcome.err
+    message = outcome.err.splitlines()[-1]
+    assert message.startswith("tfpn ") and ": error: " in message
+    for text in said:
+        assert text in message, message

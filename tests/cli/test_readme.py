@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 
 from tfpn.cli.arguments import parser
+from tfpn.math.kernels import CORRELATIONS
+from tfpn.math.posterior import NOISE
+from tfpn.math.uncertainty import UNCERTAINTY
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -39,9 +42,15 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 @pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if blocks(text)])
 def test_code_blocks_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    before = [(registry, dict(registry)) for registry in (CORRELATIONS, NOISE, UNCERTAINTY)]
     names = {}
-    for block in blocks(TEXTS[name]):
-        exec(compile(block, name, "exec"), names)
+    try:
+        for block in blocks(TEXTS[name]):
+            exec(compile(block, name, "exec"), names)
+    finally:
+        for registry, entries in before:  # to which a page adds
+            registry.clear()
+            registry.update(entries)
     if name == "start.md":
         assert names["logits"].shape == (64, 2) and np.isfinite(names["logits"]).all()
         assert (tmp_path / "feature_maps.png").stat().st_size > 0

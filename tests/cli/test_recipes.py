@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from cli_support import command
 
-from tfpn import recipes
+from tfpn import datasets, models, recipes
+from tfpn.recipes.arguments import arguments_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,6 +44,11 @@ def test_shipped_recipes_resolve_and_survive_writing(name, tmp_path):
         (["--learning-rate", "-1"], ["training.learning_rate", "positive"]),
         (["--set", "training.schedule=step"], ["'step'", "cosine, constant"]),
         (["--set", "data.name=digit"], ["data.name", "did you mean 'digits'?"]),
+        (["--set", "model.rank=8.5"], ["model.rank: found 8.5 (float)", "type int"]),
+        (["--set", "model.seed=now"], ["model.seed: found 'now' (str)", "type int"]),
+        (["--set", "model.kernel=3"], ["model.kernel: found 3 (int)", "type str or table"]),
+        (["--set", "model.activation=[1]"], ["model.activation: found [1]", "str or table"]),
+        (["--set", "model.kernel=matern"], ["[model] PNCNN: kernel must be one of", "matern"]),
         (["--set", "model.name=PNCN"], ["model.name", "did you mean 'PNCNN'?"]),
         (["--set", "model.uncertainty=wrong"], ["[model] PNCNN", "uncertainty", "wrong"]),
         (["--channels", "-1"], ["--channels -1: model.channels: found -1", "at least 1"]),
@@ -110,6 +116,50 @@ def test_override_values_are_toml_or_bare_strings(text, value):
     assert found == value and type(found) is type(value)
 
 
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("kernel", "matern32", "matern32"),
+        ("kernel", "{weights = [1.0, 3.0], scales = [1.0, 2.0]}", None),
+        ("activation", "{negative_slope = 0.1}", {"negative_slope": 0.1}),
+        ("pooling", "{centre = [0.5, 0.5], radius = 0.5}", {"centre": [0.5, 0.5], "radius": 0.5}),
+        ("feature_noise", "1", 1.0),
+        ("num_outputs", "2", 2),
+    ],
+)
+def test_values_of_all_annotated_types_survive_writing(key, text, value, tmp_path):
+    recipe = recipes.load("digits")
+    recipes.override(recipe, f"model.{key}={text}")
+    resolved = recipes.resolve(recipe)
+    found = resolved.sections["model"][key]
+    value = {"weights": [1.0, 3.0], "scales": [1.0, 2.0]} if value is None else value
+    assert found == value and type(found) is type(value)
+    path = tmp_path / "copy.toml"
+    path.write_text(recipes.dumps(resolved))
+    assert recipes.differences(resolved, recipes.resolve(recipes.load(path))) == []
+
+
+def test_tables_of_a_recipe_reach_the_model():
+    recipe = recipes.load("digits")
+    recipe.sections["model"] = {
+        **{"name": "PNCNN", "channels": 2, "num_blocks": 1},
+        "kernel": {"weights": [1.0, 3.0], "scales": [1.0, 2.0]},
+        "activation": {"negative_slope": 0.1},
+    }
+    config = recipes.build_model(recipes.resolve(recipe)).get_config()
+    assert config["kernel"] == {"weights": [0.25, 0.75], "scales": [1.0, 2.0]}
+    assert config["activation"] == {"negative_slope": 0.1}
+
+
+def test_every_argument_of_models_and_loaders_has_a_type_that_toml_can_hold():
+    """Types come from the annotations alone, so none of them may be out of TOML's reach."""
+    loaders = (datasets.digits, datasets.physionet2012, datasets.superpixel_mnist)
+    for function in (*(getattr(models, name) for name in models.__all__), *loaders):
+        for name, argument in arguments_of(function).items():
+            if argument.plain is not None:
+                assert argument.read(argument.plain, name) == argument.plain
+
+
 def test_augmentation_is_optional_and_off_by_default():
     recipe = recipes.load("superpixel-mnist")
     assert recipe.sections["augmentation"] == {}
@@ -146,6 +196,7 @@ def test_wheel_carries_the_recipes(tmp_path):
     folder, *names = done.stdout.split()
     assert folder == str(installed / "tfpn" / "_models")
     assert set(names) == shipped
+    assert all((installed / name / "py.typed").exists() for name in ("tfpn", "equivariance"))
 
 
 @pytest.mark.parametrize(
@@ -156,6 +207,7 @@ def test_wheel_carries_the_recipes(tmp_path):
         ("training.class_weight=3", "give a value of type list"),
         ("training.patience=-1", "give a number of epochs, or 0"),
         ("training.monitor=val_f1", "give one of val_loss, val_accuracy, val_auroc"),
+        ("training.monitor=[]", r"found \[\] \(list\); give a value of type str"),
         ("training.monitor=val_auroc", "which is of two classes, and the model has 10"),
     ],
 )

@@ -1,5 +1,6 @@
 import csv
 import json
+import os
 import shutil
 import signal
 import time
@@ -9,6 +10,7 @@ import numpy as np
 import processes
 import pytest
 from cli_support import EPOCHS, KEEP, SMALL, command
+from small_disk import largest_file
 
 from tfpn import datasets, observations, recipes, training
 
@@ -79,12 +81,19 @@ def killed(tmp_path_factory):
     return folder
 
 
-def test_killed_run_resumes_to_the_same_result(trained, killed, tmp_path):
+def test_killed_run_resumes_to_the_same_result_after_a_full_disk(trained, killed, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(killed, folder)
     # What a kill between the log's row and the backup leaves, and a kill inside the row.
     with open(folder / "log.csv", "a") as log:
         log.write(f"{EPOCHS - 1}{',0.5' * (len(rows(folder)[0]) - 1)}\n{EPOCHS},0.")
+    with largest_file((folder / "backup" / "epoch-00002.weights.h5").stat().st_size // 2):
+        outcome = command("train", *SMALL, "--output", folder, "--resume")
+    assert outcome.status == 2 and "Traceback" not in outcome.err
+    said = f"cannot write {folder / 'backup' / 'epoch-00003.weights.h5'}: File too large"
+    assert outcome.err.splitlines()[-1] == f"tfpn train: error: {said}"
+    assert os.listdir(folder / "backup") == ["epoch-00002.weights.h5"]
+    assert [int(row["epoch"]) for row in rows(folder)] == list(range(3))
     outcome = command("train", *SMALL, "--output", folder, "--resume")
     assert outcome.status == 0, outcome.err
 
@@ -194,7 +203,7 @@ def test_overwrite_clears_the_run_and_broken_weights_are_never_kept(killed, tmp_
     assert message.startswith("tfpn train: ") and "learning_rate" in message
     assert "the loss became" in message or "not finite" in message
     assert not (folder / "model.keras").exists()
-    assert not list((folder / "backup").iterdir()) and not (folder / "log.csv").read_text()
+    assert not list((folder / "backup").iterdir()) and not (folder / "log.csv").exists()
     assert recipes.load(folder / "recipe.toml").sections["training"]["learning_rate"] == 1e38
 
 

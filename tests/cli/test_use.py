@@ -9,7 +9,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from cli_support import command
+from cli_support import command, refused
 
 
 @pytest.fixture(scope="module")
@@ -117,16 +117,6 @@ def test_evaluate_without_a_recipe(trained, tmp_path):
 def copied(trained, tmp_path):
     """A copy of the finished run, to be damaged."""
     return Path(shutil.copytree(trained.folder, tmp_path / "run"))
-
-
-def refused(outcome, *said):
-    """Checks that a request was refused in one line which says all of `said`."""
-    assert outcome.status == 2 and outcome.out == "", outcome.err
-    assert "Traceback" not in outcome.err
-    message = outcome.err.splitlines()[-1]
-    assert message.startswith("tfpn ") and ": error: " in message
-    for text in said:
-        assert text in message, message
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "corrupted", "text"])

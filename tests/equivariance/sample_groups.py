@@ -1,8 +1,10 @@
 """Groups and small representations of each, for the tests of this folder."""
 
 import sympy
+from tolerance import rounding
 
 from equivariance import O2, SO2, SO3, Cyclic, Dihedral, MatrixGroup
+from equivariance.verification import SMALL_BLOCK
 
 QUARTER_TURN = [[0, -1, 0], [1, 0, 0], [0, 0, 1]]
 DIAGONAL_TURN = [[0, 0, 1], [1, 0, 0], [0, 1, 0]]
@@ -41,6 +43,17 @@ def atoms(group):
     """Representations to build others from."""
     found = [group.tensor(0, 0), group.tensor(1, 0), group.tensor(0, 1), group.tensor(1, 1)]
     return found if group not in BUILT_IN else found + irreps(group)
+
+
+def residual_limit(rep, factors=1):
+    """What `verify` may find of a generator whose entries are rounded.
+
+    An entry of S is a sum of ``factors`` times ``rep.dim`` products of two, which are sums over a
+    basis themselves; an equation adds up derivatives, and the channels of both sides. Blocks that
+    should be 0 are judged by SMALL_BLOCK times the largest entry, and their rounding is its.
+    """
+    sums = (factors + 2) * rep.dim + 2 * (rep.group.dim + rep.dim)
+    return rounding(sums, condition=1.0 / SMALL_BLOCK)
 
 
 def is_zero(matrix):

@@ -6,10 +6,12 @@ import inspect
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import equivariance
+import tfpn._version
 
 MODULES = [
     "equivariance",
@@ -57,6 +59,45 @@ def test_examples_run(name):
     for test in doctest.DocTestFinder().find(importlib.import_module(name), name):
         runner.run(test, out=report.append)
     assert runner.failures == 0, "".join(report)
+
+
+def test_stands_alone():
+    code = "import sys, equivariance; print(*sys.modules, equivariance.__version__, sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    loaded = done.stdout.splitlines()
+    assert "equivariance.generators" in loaded
+    assert not [name for name in loaded if name.split(".")[0] == "tfpn"]
+    assert loaded[-1] == tfpn._version.__version__  # the same distribution
+
+
+def members(name):
+    """A public name's functions: itself, or the public ones of its class."""
+    value = getattr(equivariance, name)
+    if inspect.isfunction(value):
+        yield name, value
+        return
+    for kind in (value if inspect.isclass(value) else type(value)).__mro__:
+        for attribute, member in vars(kind).items() if "equivariance" in kind.__module__ else ():
+            member = getattr(member, "fget", getattr(member, "func", member))
+            member = getattr(member, "__func__", member)
+            if inspect.isfunction(member) and (attribute == "__init__" or attribute[0] != "_"):
+                yield f"{kind.__name__}.{attribute}", member
+
+
+def test_public_names_are_annotated():
+    """Arguments and results, but for ``self``; a type checker reads them in ``make test``."""
+    missing = []
+    for name, function in (x for public in equivariance.__all__ for x in members(public)):
+        signature = inspect.signature(function)
+        parameters = [
+            p for n, p in enumerate(signature.parameters.values()) if n or "." not in name
+        ]
+        empty = [p.name for p in parameters if p.annotation is p.empty]
+        if signature.return_annotation is signature.empty and not name.endswith("__init__"):
+            empty.append("return")
+        missing += [f"{name}: {x}" for x in empty]
+    assert missing == []
+    assert (Path(equivariance.__file__).parent / "py.typed").exists()
 
 
 def test_public_names_are_documented():

@@ -1,4 +1,5 @@
 import functools
+import re
 
 import pytest
 import sympy
@@ -94,6 +95,21 @@ def test_the_conclusions_are_those_of_the_theorem():
     assert drift.left == sympy.FiniteSet((0, 0, 0))
     diffusion = by_title["Isotropic diffusion"].claims[0].left
     assert diffusion.is_diagonal() and len(set(diffusion.diagonal())) == 1
+
+
+@pytest.mark.parametrize("name", PROOFS)
+def test_what_was_computed_in_some_cases_says_so(name):
+    """Powers, polynomials and channels that stand for any: in the claim, the text and the LaTeX."""
+    proof = proof_of(name)
+    general = re.compile(r"rho_\{out\}|of order|r m\^|exp\(t M\)")
+    claims = [claim for step in proof.steps for claim in step.claims]
+    partial = tuple(claim for claim in claims if general.search(claim.label))
+    assert partial and proof.partial == partial
+    for claim in proof.partial:
+        assert re.search("[0-9]", claim.cases)
+        assert f"checked, {claim.cases} only]" in str(proof)
+        assert rf"\text{{({claim.cases} only)}}" in proof.latex()
+    assert f"{len(partial)} claims were computed in the named cases only." in str(proof)
 
 
 def test_bad_arguments():

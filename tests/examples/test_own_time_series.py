@@ -354,3 +354,11 @@ def test_seven_variables_are_drawn_as_six():
     drawn = np.interp(5.0, curve.get_xdata(), curve.get_ydata())
     assert drawn == pytest.approx(float(fit.mean()[0, 5, 0]) * 6.0, rel=0.02, abs=0.02)
     assert figure.axes[5].lines[1].get_ydata() == pytest.approx([50.0], rel=1e-5)
+
+
+def test_an_input_in_the_output_folder_is_not_replaced(files, tmp_path):
+    path = files[0].rename(tmp_path / "predictions.csv")
+    before = path.read_bytes()
+    with pytest.raises(SystemExit, match="--output .* would replace .*predictions.csv"):
+        run((path, files[1]), "--output", str(tmp_path))
+    assert path.read_bytes() == before

@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from layer_harness import CASES, assert_same, make_input, slow_convolution
+from layer_harness import CASES, assert_same, make_input
+from layer_references import slow_convolution
 
 import tfpn
 from tfpn.layers import ChannelMix, PNConv, ProbReLU
@@ -67,7 +68,7 @@ def test_equals_the_mathematical_function_at_other_points():
         signal_std=np.exp(layer.log_signal_std),
         length_scale=np.exp(layer.log_length_scale),
         noise="channel",
-        observation_noise=np.exp(2 * np.asarray(layer.log_observation_noise)),
+        observation_variance=np.exp(2 * np.asarray(layer.log_observation_noise)),
     )
     expected = {"points": query, "values": mean + layer.bias, "variance": variance}
     assert_same(output, expected, rtol=1e-13, atol=1e-14)  # the same operations
@@ -213,7 +214,7 @@ class TestMarginalLikelihood:
             loss, ([w.value for w in prior], [w.value for w in others], data)
         )
         assert all(gradient is not None and float(gradient) != 0 for gradient in by_prior)
-        assert all(gradient is None for gradient in by_others)
+        assert all(gradient is None or not np.any(gradient) for gradient in by_others)
         reached = [g is not None and bool(np.any(np.asarray(g) != 0)) for g in by_data]
         assert reached == [trains == "all"] * 3
 

@@ -7,8 +7,7 @@ import tensorflow as tf
 from test_sporadic import CHANNELS, assert_all_close, block_bytes, example, gradients
 
 import tfpn
-from tfpn.math import blocks, convolve, convolve_mean
-from tfpn.math.process import convolve_process
+from tfpn.math import blocks, convolve, convolve_mean, convolve_process
 
 SCALES = {
     "signal_std": np.array([1.2, 0.7, 0.9, 1.5]),
@@ -23,7 +22,7 @@ def channel(given, c):
         **given,
         **alone,
         "weights": given["weights"][:, c : c + 1],
-        "observation_noise": given["observation_noise"][c : c + 1],
+        "observation_variance": given["observation_variance"][c : c + 1],
         **{key: scale[c] for key, scale in SCALES.items()},
     }
 

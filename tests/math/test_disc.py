@@ -9,7 +9,7 @@ import slow_gp
 import tensorflow as tf
 
 import tfpn
-from tfpn.math.disc import disc_integrals
+from tfpn.math.kernels.disc import disc_integrals
 
 RATIOS = [1e-3, 1e-2, 0.3, 1.0, 4.0, 30.0, 1e3]  # R / l
 

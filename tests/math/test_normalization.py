@@ -146,3 +146,24 @@ def test_one_entry_and_no_variance():
     assert float(values[0, 0, 0]) == 0.5 and float(variance[0, 0, 0]) == 0.0
     assert float(mean[0]) == 2.0 and float(spread[0]) == 0.0
     assert all(np.all(np.isfinite(g)) for g in tape.gradient(total, watched))
+
+
+def test_a_point_of_weight_two_is_a_point_twice():
+    given = observed(**example())
+    weights, rows = np.array([1.0, 2.0, 0.5, 1.0, 0.0])[:, None], np.array([0, 1, 1, 2, 3])
+    ones = np.array([1.0, 1.0, 1.0, 0.5, 1.0])[:, None]
+
+    def results(values, variance, rows, weights):
+        rows = tf.constant(rows)
+        with tf.GradientTape() as tape:
+            tape.watch((values, variance))
+            some = (tf.gather(t, rows, axis=1) for t in (values, variance))
+            found = normalize(*some, given["gamma"], given["beta"], EPSILON, weights)
+            loss = tf.reduce_sum(tf.sin(found[2]))
+        return found[2:5], tape.gradient(loss, (values, variance))
+
+    values, variance = given["values"], given["variance"]
+    found, gradients = results(values, variance, np.arange(5), weights)
+    expected, wanted = results(values, variance, rows, ones)
+    for a, b in zip((*found, *gradients), (*expected, *wanted), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)

@@ -14,9 +14,8 @@ from tfpn.math import (
     negative_log_marginal_likelihood,
     posterior_mean,
 )
-from tfpn.math.conditioning import prepare
-from tfpn.math.kernels import operator_kernels
-from tfpn.math.posterior import floored_variance, whiten
+from tfpn.math.arguments import read_observed
+from tfpn.math.posterior import Fixed, floored_variance, whiten
 
 
 def case_arguments(case, dtype="float64"):
@@ -89,15 +88,14 @@ def test_oracle_plain_posterior(case, dtype, tolerance):
 
 def joint_posterior(data, query, prior, drift, diffusion):
     """Mean [K, M, c] and covariance [c, K, K, M, M] of all operators at all queries."""
-    gp = prepare(*data, **prior, noise="channel", observation_noise=0.0)
-    flow = {"drift": tf.constant(drift), "diffusion": tf.constant(diffusion)}
-    hyper = {"signal_std": gp.signal_std, "length_scale": gp.length_scale}
-    cross = operator_kernels(tf.constant(query), gp.points, **hyper, **flow)  # [1, M, K, N]
+    posterior = read_observed(*data, **prior, noise="channel").posterior()
+    flowed = posterior.kernel.flowed(tf.constant(drift), tf.constant(diffusion))
+    cross = flowed(tf.constant(query), posterior.points)  # [1, M, K, N]
     _, m, k, n = cross.shape
     # One "point" with all m k functionals, so that their joint covariance comes out.
-    mean, explained = gp.posterior(tf.reshape(cross, [1, 1, m * k, n]))
+    mean, explained, _ = posterior.condition(Fixed(tf.reshape(cross, [1, 1, m * k, n])))
     mean = tf.transpose(tf.reshape(mean[0, 0], [m, k, -1]), [1, 0, 2])
-    explained = tf.reshape(explained[0, :, 0], [-1, m, k, m, k])
+    explained = tf.reshape(explained[0, 0], [-1, m, k, m, k])
     explained = tf.transpose(explained, [0, 2, 4, 1, 3])
     x = query[0]
     before = diffused_kernel(

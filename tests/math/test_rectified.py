@@ -3,9 +3,12 @@ import numpy as np
 import oracle
 import pytest
 import tensorflow as tf
+from tolerance import rounding
 
 from tfpn.math import rectified_moments
 
+# Units in the last place, in all that is computed: 4 were seen.
+ROUNDINGS = 8
 OUTPUTS = ("mean", "variance", "dmean_dmu", "dmean_dv", "dvariance_dmu", "dvariance_dv")
 
 
@@ -79,7 +82,7 @@ def test_relative_accuracy(dtype, largest):
             float(abs(mpmath.mpf(float(x)) - y[i]) / y[i])
             for x, y in zip(found[output].numpy(), expected, strict=True)
         ]
-        assert np.max(error / unit) < 8, (output, mean[np.argmax(error / unit)])
+        assert np.max(error / unit) < ROUNDINGS, (output, mean[np.argmax(error / unit)])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -134,18 +137,20 @@ def test_shapes_and_modes_agree():
     rng = np.random.default_rng(2)
     mean, variance = rng.normal(size=(2, 3, 4)), rng.uniform(size=(2, 3, 4))
     eager = moments_and_derivatives(mean, variance)
+    limit = rounding(ROUNDINGS * 2, condition=np.maximum(1.0, mean**2 / variance))
     unknown = tf.TensorSpec([None, None, None], tf.float64)
     for compiled in (False, True):
         function = tf.function(
             rectified_moments, jit_compile=compiled, input_signature=[unknown, unknown]
         )
         for output, value in moments_and_derivatives(mean, variance, function).items():
-            # The compiler orders and contracts operations as it likes.
-            np.testing.assert_allclose(value, eager[output], rtol=1e-14, err_msg=output)
+            # The compiler orders and contracts operations as it likes, and vectors of numbers have
+            # another exp than single ones: both are within what `test_relative_accuracy` allows.
+            assert np.all(np.abs(value - eager[output]) <= limit * np.abs(eager[output])), output
     for index in np.ndindex(mean.shape):
-        single = rectified_moments(mean[index], variance[index])
-        np.testing.assert_allclose(single[0], eager["mean"][index], rtol=1e-15)
-        np.testing.assert_allclose(single[1], eager["variance"][index], rtol=1e-15)
+        for one, output in zip(rectified_moments(mean[index], variance[index]), OUTPUTS[:2],
+                               strict=True):  # fmt: skip
+            np.testing.assert_allclose(one, eager[output][index], rtol=limit[index])
 
 
 def test_dtypes():

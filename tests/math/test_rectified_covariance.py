@@ -1,92 +1,14 @@
-import mpmath
 import numpy as np
 import oracle
 import pytest
 import tensorflow as tf
+from bivariate_references import NODES, exact, value_and_gradient
+from tolerance import rounding
 
 from tfpn.math import bivariate_normal_cdf, rectified_covariance, rectified_moments
 
 CASES = oracle.cases("rectified_bivariate")
 ARGUMENTS = ("mean1", "mean2", "variance1", "variance2", "covariance")
-
-
-def value_and_gradient(*arguments, function=rectified_covariance):
-    arguments = [tf.convert_to_tensor(x) for x in arguments]
-    with tf.GradientTape() as tape:
-        tape.watch(arguments)
-        value = function(*arguments)
-    return value.numpy(), [x.numpy() for x in tape.gradient(value, arguments)]
-
-
-def exact(h, k, rho):
-    """Covariance and derivatives for variances 1, and Phi2, from integrals over the first variable.
-
-    In order: covariance, its derivatives with respect to both means, both variances and the
-    covariance, standard deviations of the two rectified variables.
-    """
-    with mpmath.workdps(30):
-        h, k, rho = (mpmath.mpf(float(x)) for x in (h, k, rho))
-        w = mpmath.sqrt((1 - rho) * (1 + rho))
-
-        def g(x):  # E relu(x + z)
-            return x * mpmath.ncdf(x) + mpmath.npdf(x)
-
-        def conditional(mean):  # E relu(mean + w z) and P(mean + w z > 0)
-            if w == 0:
-                return max(mean, mpmath.mpf(0)), (mpmath.sign(mean) + 1) / 2
-            t = mean / w
-            probability = mpmath.ncdf(t)
-            return w * (t * probability + mpmath.npdf(t)), probability
-
-        def over_first(h, k):
-            """From -h of phi(z) times both conditional(k + rho z), the first one by z + h too."""
-            low, high = max(-h, -14 + min(0, k)), 14 + max(0, -h, -k)
-            points = set(np.arange(np.ceil(float(low)), float(high), 2.0))
-            if rho != 0:
-                middle, width = -k / rho, max(w / abs(rho), mpmath.mpf(10) ** -12)
-                sides = [s * width * 4**n for n in range(20) for s in (-1, 1)]
-                points |= {middle} | {middle + side for side in sides}
-            points = [low] + sorted(p for p in points if low < p < high) + [high]
-            nodes, weights = LEGENDRE
-            product = first = both = mpmath.mpf(0)
-            for a, b in zip(points[:-1], points[1:], strict=True):
-                for node, weight in zip(nodes, weights, strict=True):
-                    z = (a + b) / 2 + (b - a) / 2 * node
-                    factor = weight * (b - a) / 2 * mpmath.npdf(z)
-                    mean, positive = conditional(k + rho * z)
-                    product += factor * (z + h) * mean
-                    first += factor * mean
-                    both += factor * positive
-            return product, first, both
-
-        product, first, probability = over_first(h, k)
-        covariance = product - g(h) * g(k)
-        by_mean1 = first - mpmath.ncdf(h) * g(k)
-        by_mean2 = over_first(k, h)[1] - mpmath.ncdf(k) * g(h)
-        by_variance1 = mpmath.npdf(h) * (conditional(k - rho * h)[0] - g(k)) / 2
-        by_variance2 = mpmath.npdf(k) * (conditional(h - rho * k)[0] - g(h)) / 2
-        deviations = [
-            mpmath.sqrt((x * x + 1) * mpmath.ncdf(x) + x * mpmath.npdf(x) - g(x) ** 2)
-            for x in (h, k)
-        ]
-        found = [covariance, by_mean1, by_mean2, by_variance1, by_variance2, probability]
-        return [float(x) for x in found + deviations]
-
-
-def _legendre(count):
-    with mpmath.workdps(30):
-        nodes = []
-        for start in np.polynomial.legendre.leggauss(count)[0]:
-            root = mpmath.findroot(lambda x: mpmath.legendre(count, x), mpmath.mpf(start))
-            nodes.append(root)
-        slope = [
-            count * (mpmath.legendre(count - 1, x) - x * mpmath.legendre(count, x)) / (1 - x * x)
-            for x in nodes
-        ]
-        return nodes, [2 / ((1 - x * x) * d * d) for x, d in zip(nodes, slope, strict=True)]
-
-
-LEGENDRE = _legendre(20)
 
 
 def oracle_arguments(case, dtype):
@@ -191,16 +113,17 @@ def references():
 
 
 @pytest.mark.parametrize(
-    "dtype, absolute, relative, slope",
-    [(np.float32, 3e-7, 1e-5, 3e-6), (np.float64, 2e-15, 1e-12, 2e-14)],
+    "dtype, nodes, relative, slope",
+    [(np.float32, 16, 1e-5, 3e-6), (np.float64, NODES, 1e-12, 2e-14)],
     ids=["float32", "float64"],
 )
-def test_accuracy(references, dtype, absolute, relative, slope):
+def test_accuracy(references, dtype, nodes, relative, slope):
     h, k, rho, expected = references[dtype]
     one = np.ones_like(h)
     value, gradient = value_and_gradient(h, k, one, one, rho)
     error = np.abs(value - expected[:, 0])
-    assert np.max(error) < absolute
+    # The terms of the quadrature are positive, and their sum is below 1.
+    assert np.max(error) < rounding(nodes, dtype)
     # In units of the standard deviations of relu(f1) and relu(f2), small in the tail.
     assert np.max(error / np.prod(expected[:, 6:], axis=1)) < relative
     for n, name in enumerate(ARGUMENTS):
@@ -313,19 +236,19 @@ def test_shapes_and_modes_agree():
     assert value.shape == (2, 5, 5)
     for x, each in zip(arguments, gradient, strict=True):
         assert each.shape == x.shape
-    for dtype, compiled, rounding in ((tf.float64, False, 1e-15), (tf.float32, True, 1e-6)):
+    for dtype, compiled, unit in ((tf.float64, False, 1e-15), (tf.float32, True, 1e-6)):
         cast = [tf.cast(x, dtype) for x in arguments]
         value, gradient = value_and_gradient(*cast)
         specs = [tf.TensorSpec([None] * 3, dtype)] * 5
         function = tf.function(rectified_covariance, jit_compile=compiled, input_signature=specs)
         other, others = value_and_gradient(*cast, function=function)
-        np.testing.assert_allclose(other, value, atol=10 * rounding)
+        np.testing.assert_allclose(other, value, atol=10 * unit)
         for a, b in zip(others, gradient, strict=True):
-            np.testing.assert_allclose(a, b, atol=np.sqrt(rounding))  # at correlations of 1
+            np.testing.assert_allclose(a, b, atol=np.sqrt(unit))  # at correlations of 1
     value = rectified_covariance(*arguments)
     for i, j in np.ndindex(5, 5):
         single = rectified_covariance(*(x[1, i % x.shape[1], j % x.shape[2]] for x in arguments))
-        np.testing.assert_allclose(single, value[1, i, j], atol=1e-15)
+        np.testing.assert_allclose(single, value[1, i, j], atol=rounding(NODES))
 
 
 def test_gradient_sums_over_broadcast_axes():
@@ -348,44 +271,6 @@ def test_dtypes():
         rectified_covariance(*np.ones((5, 2), np.float16))
     with pytest.raises(TypeError, match="x1 has dtype float16"):
         bivariate_normal_cdf(*np.ones((3, 2), np.float16))
-
-
-def test_bivariate_normal_cdf_in_closed_form():
-    rho = np.concatenate([np.linspace(-1, 1, 41), [1 - 1e-9, -1 + 1e-9, 1e-12]])
-    found = bivariate_normal_cdf(np.float64(0), 0.0, rho)
-    np.testing.assert_allclose(found, 0.25 + np.arcsin(rho) / (2 * np.pi), atol=1e-15)
-    infinity = np.float64(np.inf)
-    assert bivariate_normal_cdf(infinity, infinity, 0.3) == 1
-    assert bivariate_normal_cdf(-infinity, infinity, -0.9) == 0
-    np.testing.assert_allclose(bivariate_normal_cdf(infinity, 0.0, [0.7, -1.0]), 0.5, rtol=1e-15)
-    # P(z <= h, -z <= k) and P(z <= h, z <= k).
-    h = np.float64([-3.0, -0.5, 0.4, 2.0])
-    cdf = np.array([float(mpmath.ncdf(x)) for x in h])
-    for rho, expected in (
-        (1.0, np.minimum.outer(cdf, cdf)),
-        (-1.0, np.maximum(np.add.outer(cdf, cdf) - 1, 0)),
-    ):
-        found = bivariate_normal_cdf(h[:, None], h, rho)
-        np.testing.assert_allclose(found, expected, atol=1e-15)
-
-
-def test_gradient_of_bivariate_normal_cdf():
-    rng = np.random.default_rng(6)
-    x1, x2 = rng.normal(size=(2, 30))
-    rho = rng.uniform(-0.95, 0.95, 30)
-    _, gradient = value_and_gradient(x1, x2, rho, function=bivariate_normal_cdf)
-    step = 1e-5
-    for n in range(3):
-        shift = step * np.eye(3)[n][:, None]
-        above, below = (
-            bivariate_normal_cdf(*(np.stack([x1, x2, rho]) + s * shift)) for s in (1, -1)
-        )
-        np.testing.assert_allclose(gradient[n], (above - below) / (2 * step), atol=2e-8)
-    _, gradient = value_and_gradient(
-        *np.float32([[0.0, 0.0, 0.5], [0.0, 0.0, 0.1], [1.0, -1.0, 1.0]]),
-        function=bivariate_normal_cdf,
-    )
-    assert np.all(np.isfinite(gradient))
 
 
 def test_monte_carlo():

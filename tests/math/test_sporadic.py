@@ -7,8 +7,8 @@ import tensorflow as tf
 
 import tfpn
 from tfpn.math import blocks, convolve, convolve_mean, integrate
-from tfpn.math.conditioning import prepare
-from tfpn.math.kernels import operator_kernels, rbf_kernel
+from tfpn.math.arguments import read_observed
+from tfpn.math.kernels import Kernel, rbf_kernel
 from tfpn.math.posterior import floored_variance
 
 BATCH, CHANNELS, POINTS, QUERIES = 3, 4, 9, 5
@@ -38,7 +38,7 @@ def example(d=1, dtype="float64", seed=0):
         "diffusion": root @ root.transpose(0, 2, 1),
         "signal_std": np.array(1.2),
         "length_scale": np.array(0.9),
-        "observation_noise": rng.uniform(0.02, 0.06, size=CHANNELS),
+        "observation_variance": rng.uniform(0.02, 0.06, size=CHANNELS),
     }
     return {key: value.astype(dtype) for key, value in given.items()}
 
@@ -65,11 +65,11 @@ def assert_all_close(found, expected, rtol, atol):
 
 
 def all_at_once(points, values, variance, query, *, weights, drift, diffusion, signal_std,
-                length_scale, observation_noise, noise, marginal_likelihood_trains):  # fmt: skip
+                length_scale, observation_variance, noise, marginal_likelihood_trains):  # fmt: skip
     """`convolve` with arrays [B, c, M K, N] and [B, c, N, N], by the functions of one GP each."""
     prior = {"signal_std": signal_std, "length_scale": length_scale}
     observed = tf.transpose(variance, [0, 2, 1])
-    noisy = floored_variance(observed + observation_noise[:, None], signal_std)
+    noisy = floored_variance(observed + observation_variance[:, None], signal_std)
     columns = tf.transpose(values, [0, 2, 1])[..., None]
 
     def each(tensor):
@@ -77,13 +77,13 @@ def all_at_once(points, values, variance, query, *, weights, drift, diffusion, s
 
     covariance = each(rbf_kernel(points, points, **prior))
     whitener, log_det = tfpn.math.whiten(covariance, noisy)
-    cross = operator_kernels(query, points, drift=drift, diffusion=diffusion, **prior)
+    cross = Kernel(**prior).flowed(drift, diffusion)(query, points)
     mean, explained = tfpn.math.condition(each(cross), covariance, noisy, columns, whitener)
     if marginal_likelihood_trains == "kernel":
         fixed = tf.stop_gradient(points)
         covariance, columns = each(rbf_kernel(fixed, fixed, **prior)), tf.stop_gradient(columns)
         noisy = floored_variance(
-            tf.stop_gradient(observed) + observation_noise[:, None], signal_std
+            tf.stop_gradient(observed) + observation_variance[:, None], signal_std
         )
     nll = tfpn.math.negative_log_marginal_likelihood(covariance, noisy, columns, whitener, log_det)
     left = tfpn.math.diffused_kernel(
@@ -240,7 +240,7 @@ def test_channels_do_not_see_each_other():
     together = convolve(**given, noise="channel")
     for c in range(CHANNELS):
         one = {**given, "weights": given["weights"][:, c : c + 1, c : c + 1]}
-        one["observation_noise"] = given["observation_noise"][c : c + 1]
+        one["observation_variance"] = given["observation_variance"][c : c + 1]
         for key in ("values", "variance"):
             one[key] = given[key][..., c : c + 1]
         alone = convolve(**one, noise="shared")
@@ -251,17 +251,19 @@ def test_channels_do_not_see_each_other():
 def test_solve_and_posterior_of_the_conditioning(monkeypatch):
     given = example()
     data = [given[key] for key in ("points", "values", "variance")]
-    hyper = {key: given[key] for key in ("signal_std", "length_scale", "observation_noise")}
-    gp = prepare(*data, **hyper, noise="channel")
-    columns = tf.random.stateless_normal([BATCH, CHANNELS, POINTS, 2], [1, 2], dtype=tf.float64)
-    found, nll = gp.solve(columns, "all")
-    kernel = rbf_kernel(gp.points, gp.points, signal_std=1.2, length_scale=0.9).numpy()
+    hyper = {key: given[key] for key in ("signal_std", "length_scale", "observation_variance")}
+    posterior = read_observed(*data, **hyper, noise="channel").posterior()
+    columns = tf.random.stateless_normal([BATCH, POINTS, CHANNELS, 2], [1, 2], dtype=tf.float64)
+    found, nll = posterior.solve(columns)
+    kernel = rbf_kernel(
+        posterior.points, posterior.points, signal_std=1.2, length_scale=0.9
+    ).numpy()
     for b in range(BATCH):
         for c in range(CHANNELS):
             seen = np.isfinite(given["variance"][b, :, c])
-            noisy = given["variance"][b, seen, c] + given["observation_noise"][c]
+            noisy = given["variance"][b, seen, c] + given["observation_variance"][c]
             gram = kernel[b][np.ix_(seen, seen)] + np.diag(noisy)
             expected = np.zeros((POINTS, 2))
-            expected[seen] = np.linalg.solve(gram, columns[b, c].numpy()[seen])
-            np.testing.assert_allclose(found[b, c], expected, rtol=1e-11, atol=1e-12)
-    np.testing.assert_allclose(gp.negative_log_marginal_likelihood("all"), nll, rtol=1e-13)
+            expected[seen] = np.linalg.solve(gram, columns[b, :, c].numpy()[seen])
+            np.testing.assert_allclose(found[b, :, c], expected, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(posterior.negative_log_marginal_likelihood(), nll, rtol=1e-13)

@@ -7,7 +7,7 @@ from test_sporadic import BATCH, CHANNELS, POINTS, QUERIES, assert_all_close, ex
 
 import tfpn
 from tfpn.math import blocks, convolve
-from tfpn.math.kernels import operator_kernels, rbf_kernel
+from tfpn.math.kernels import Kernel, rbf_kernel
 from tfpn.math.posterior import floored_variance
 from tfpn.math.stochastic import probe_vectors
 
@@ -25,27 +25,26 @@ def given_for(noise, **options):
 
 
 def covariance(points, values, variance, query, *, weights, drift, diffusion, signal_std,
-               length_scale, observation_noise, noise, **_):  # fmt: skip
+               length_scale, observation_variance, noise, **_):  # fmt: skip
     """B, the posterior covariance of all outputs at all queries, [B, M, c_out, M, c_out]."""
     prior = {"signal_std": signal_std, "length_scale": length_scale}
-    observed = tf.transpose(variance, [0, 2, 1]) + observation_noise[:, None]
+    observed = tf.transpose(variance, [0, 2, 1]) + observation_variance[:, None]
     if noise == "shared":
         observed = tf.reduce_mean(observed, axis=1, keepdims=True) * tf.ones_like(observed)
     noisy = floored_variance(observed, signal_std)
     gram = tf.repeat(rbf_kernel(points, points, **prior)[:, None], CHANNELS, axis=1)
     whitener, _ = tfpn.math.whiten(gram, noisy)
-    cross = operator_kernels(query, points, drift=drift, diffusion=diffusion, **prior)
+    cross = Kernel(**prior).flowed(drift, diffusion)(query, points)
     cross = tf.reshape(cross, [BATCH, 1, 1, QUERIES * 2, POINTS])
     cross = tf.repeat(cross, CHANNELS, axis=1)
     columns = tf.transpose(values, [0, 2, 1])[..., None]
     _, explained = tfpn.math.condition(cross, gram, noisy, columns, whitener)
     explained = tf.reshape(explained, [BATCH, CHANNELS, QUERIES, 2, QUERIES, 2])
     d = points.shape[-1]
-    before = operator_kernels(
-        query, query, **prior,
-        drift=tf.reshape(drift[:, None] - drift[None], [4, d]),
-        diffusion=tf.reshape(diffusion[:, None] + diffusion[None], [4, d, d]),
-    )  # fmt: skip
+    before = Kernel(**prior).flowed(
+        tf.reshape(drift[:, None] - drift[None], [4, d]),
+        tf.reshape(diffusion[:, None] + diffusion[None], [4, d, d]),
+    )(query, query)
     before = tf.reshape(before, [BATCH, QUERIES, 2, 2, QUERIES])
     before = tf.transpose(before, [0, 1, 2, 4, 3])[:, None]
     return tf.einsum("bcminj,ica,jcd->bmand", before - explained, weights, weights)

@@ -1,10 +1,12 @@
 """Small models and inputs for the tests of PNCNN."""
 
+import keras
 import numpy as np
 
 import tfpn
 
 KEYS = ("points", "values", "variance")
+LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 def small(num_classes=3, **changes):

@@ -133,7 +133,9 @@ def test_feature_process(of_two_blocks, layer):
     process = model.feature_process(x, layer, query)
     assert process.batch_shape == (6, 5) and process.event_shape == (7,)
     # The layer itself, at the same points, has the same means and variances.
-    features = keras.Model(model.inputs_dict, model._convolution_inputs[layer])(x)
+    features = keras.Model(
+        model.inputs_dict, dict((c.name, g) for b in model.blocks for c, g in b.convolutions)[layer]
+    )(x)
     out = model.get_layer(layer)(features, np.repeat(query, 6, axis=0))
     np.testing.assert_allclose(
         process.mean(), np.swapaxes(out["values"], 1, 2), rtol=1e-8, atol=1e-10

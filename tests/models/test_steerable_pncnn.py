@@ -6,6 +6,8 @@ import json
 import keras
 import numpy as np
 import pytest
+import slow_gp
+import tensorflow as tf
 
 import tfpn
 from equivariance import O2, SO2
@@ -211,6 +213,34 @@ class TestFieldRegressor:
         assert (np.asarray(distant) >= np.max(near, axis=(0, 1)) * 0.999).all()
 
 
+@pytest.mark.parametrize("out_fields", [{0: 1}, {1: 1}], ids=["scalar", "vector"])
+def test_slope_where_an_observation_is(out_fields):
+    """By the query, in both dtypes, against central differences in float64."""
+    rng = np.random.default_rng(0)
+    points, values = rng.uniform(size=(1, 8, 2)), rng.normal(size=(1, 8, 1))
+    x = {"points": points, "values": values, "variance": np.full_like(values, 0.01)}
+    models = {
+        dtype: small(None, out_fields=out_fields, copies=1, spacing=0.3, dtype=dtype)
+        for dtype in ("float64", "float32")
+    }
+    models["float32"].set_weights(models["float64"].get_weights())
+
+    def total(query):
+        given = {key: tf.constant(value, query.dtype) for key, value in x.items()}
+        return tf.reduce_sum(models[query.dtype.name]({**given, "query": query}))
+
+    expected = slow_gp.differences(lambda query: total(tf.constant(query)), points[:, :1])
+    # Of fourth order with a step of 1e-3, a 300th of the length scale; float32's tables, 1e-6,
+    # times the condition number of 100.
+    for dtype, tolerance in (("float64", 1e-7), ("float32", 1e-4)):
+        query = tf.constant(points[:, :1], dtype)
+        with tf.GradientTape() as tape:
+            tape.watch(query)
+            out = total(query)
+        limit = tolerance * np.max(np.abs(expected))
+        np.testing.assert_allclose(tape.gradient(out, query), expected, rtol=0, atol=limit)
+
+
 class TestFloat64:
     """Untrained; errors of float64 after training are tested on the layers."""
 
@@ -308,6 +338,7 @@ def test_configuration_holds_every_argument():
         "constraint": "free",
         "uncertainty": "none",
         "normalization": False,
+        "kernel": "matern52",
         "spacing": 0.3,
         "input_noise": "channel",
         "observation_noise": None,

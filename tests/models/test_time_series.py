@@ -1,4 +1,4 @@
-"""PNTimeSeriesClassifier: what must not matter, options, saving, and what it says of its inputs."""
+"""PNTimeSeriesClassifier: what must not matter, options and saving."""
 
 import inspect
 
@@ -7,95 +7,22 @@ import numpy as np
 import pytest
 import slow_gp
 import tensorflow as tf
+from time_series_support import (
+    CHANNELS,
+    EXACT,
+    KEYS,
+    every_option,
+    inputs,
+    layer_output,
+    outputs,
+    small,
+    split,
+)
 
 import tfpn
 from tfpn.models import PNTimeSeriesClassifier
 from tfpn.models.time_series_inputs import KnownSeries
 from tfpn.training import ShuffledBatches
-
-KEYS = ("points", "values", "variance")
-CHANNELS = 3
-# Float64. Conditioning: noise variances of 0.01 against signals of 1, so 1e4 times 1e-16 and a
-# few more digits for sums in another order.
-EXACT = {"rtol": 1e-9, "atol": 1e-10}
-
-every_option = pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"query": 7},
-        {"missingness": "intensity"},
-        {"missingness": "intensity", "query": 7},
-        {"missingness": "counts", "num_statics": 2, "query": 7},
-        {"missingness": "counts", "num_statics": 2, "context": "both", "clock": True, "windows": 2},
-        {"uncertainty": "none", "input_prior": "shared"},
-    ],
-    ids=lambda options: "-".join(map(str, options.values())) or "default",
-)
-
-
-def records(examples=5, size=9, statics=False, seed=0):
-    """Channels read at 40 % of the times; one never read in record 1, record 2 empty, record 3
-    with a single reading."""
-    rng = np.random.default_rng(seed)
-    values = rng.normal(size=(examples, size, CHANNELS))
-    values[rng.uniform(size=values.shape) > 0.4] = np.nan
-    values[1, :, 1] = np.nan
-    values[2] = np.nan
-    values[3] = np.nan
-    values[3, 4, 2] = 0.7
-    variance = rng.uniform(0.0, 0.05, size=values.shape)
-    x = tfpn.observations(rng.uniform(0, 4, size=(examples, size, 1)), values, variance)
-    if statics:
-        x["statics"] = rng.normal(size=(examples, 2))
-        x["statics_variance"] = np.where(rng.uniform(size=(examples, 2)) < 0.3, np.inf, 0.0)
-    return x
-
-
-def small(num_classes=2, dtype="float64", perturbed=True, **options):
-    options = {"channels": 4, "num_blocks": 2, "num_basis": 3, **options}
-    keras.utils.set_random_seed(0)
-    model = PNTimeSeriesClassifier(
-        num_classes, in_channels=CHANNELS, pooling=(0.0, 4.0), spacing=0.5, dtype=dtype, **options
-    )
-    if perturbed:  # so that no zero or one hides a mistake
-        rng = np.random.default_rng(1)
-        for weight in model.weights:
-            weight.assign(np.asarray(weight) + rng.uniform(0.02, 0.1, weight.shape))
-    return model
-
-
-def inputs(model, **options):
-    return records(statics="statics" in model.inputs_dict, **options)
-
-
-def layer_output(model, x, name):
-    """What a layer of the network makes of an input."""
-    found = keras.Model(model.inputs_dict, model.get_layer(name).output)(x)
-    keys = KEYS if len(found) == 3 else ("values", "variance")  # Keras flattens dicts by key
-    return dict(zip(keys, (tensor.numpy() for tensor in found), strict=True))
-
-
-def outputs(model, x):
-    result = np.asarray(model(x))
-    assert np.all(np.isfinite(result))
-    return result
-
-
-def split(x, rng):
-    """Every observation in a row of its own, the rows in random order, and some padding."""
-    parts = {key: [] for key in KEYS}
-    for points, values, variance in zip(*(x[key] for key in KEYS), strict=True):
-        rows, channels = np.nonzero(np.isfinite(variance))
-        order = rng.permutation(len(rows))
-        rows, channels = rows[order], channels[order]
-        alone = np.full((len(rows), CHANNELS), np.nan)
-        alone[np.arange(len(rows)), channels] = values[rows, channels]
-        noise = np.full(alone.shape, np.inf)
-        noise[np.arange(len(rows)), channels] = variance[rows, channels]
-        for key, array in zip(KEYS, (points[rows], alone, noise), strict=True):
-            parts[key].append(array)
-    return {**x, **tfpn.observations(*(parts[key] for key in KEYS))}
 
 
 @every_option
@@ -207,7 +134,7 @@ def test_counts_and_statics_reach_the_head_as_they_should():
 def test_readings_are_known_at_every_time():
     model = small(missingness="intensity")
     x = split(inputs(model), np.random.default_rng(3))
-    found = model.get_layer("readings")(x)
+    found = model.get_layer("readings")(x, *model.get_layer("entry_weights")(x))
     for example in range(5):
         seen = np.isfinite(x["variance"][example])
         times = np.unique(x["points"][example][seen.any(-1)])
@@ -245,11 +172,10 @@ def test_input_process_is_the_posterior_of_each_channel():
             x["points"], x["values"][..., c : c + 1], x["variance"][..., c : c + 1],
             np.repeat(query, 5, axis=0), weights=np.ones((1, 1, 1)), drift=np.zeros((1, 1)),
             diffusion=np.zeros((1, 1, 1)), signal_std=scales[0][c], length_scale=scales[1][c],
-            noise="channel", observation_noise=noise[c : c + 1],
+            noise="channel", observation_variance=noise[c : c + 1],
         )  # fmt: skip
         np.testing.assert_allclose(found.mean()[:, c], mean[..., 0], rtol=1e-8, atol=1e-9)
-        # The covariance's factor has a jitter of a part in 1e8 or so of the prior.
-        np.testing.assert_allclose(found.variance()[:, c], variance[..., 0], rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(found.variance()[:, c], variance[..., 0], rtol=1e-8, atol=1e-9)
     with pytest.raises(ValueError, match=r"query has shape \(3, 1\); expected \[5, M, 1\]"):
         model.input_process(x, query[0])
 
@@ -290,13 +216,16 @@ def test_configuration_holds_every_argument():
 
 
 def test_known_series_are_the_limit_of_a_convolution():
-    """Constants and the time, read exactly, through a GP so smooth that it continues them."""
+    """Constants and the time, read almost exactly, through a GP so smooth that it continues them.
+
+    A noise of a thousandth bounds the condition number by 9 * 100^2 / 1e-6 = 1e11.
+    """
     rng = np.random.default_rng(0)
     points = np.linspace(0.0, 4.0, 9)[None, :, None]
     values = np.concatenate([np.ones_like(points), points / 2.0 - 1.0], axis=-1)
     weights, drift = rng.normal(size=(3, 2, 4)), rng.uniform(-0.3, 0.3, size=(3, 1))
     mean, variance, _ = slow_gp.convolve(
-        points, values, np.zeros_like(values), points, weights=weights, drift=drift,
+        points, values, np.full_like(values, 1e-6), points, weights=weights, drift=drift,
         diffusion=np.full((3, 1, 1), 0.05), signal_std=100.0, length_scale=40.0, noise="shared",
     )  # fmt: skip
     layer = KnownSeries((0.0, 4.0), dtype="float64")
@@ -324,22 +253,12 @@ def test_windows_add_up_to_the_stay():
     np.testing.assert_allclose(parts.sum(1), whole, **EXACT)  # each in units of its window, 1
 
 
-def test_windows_and_clock_need_a_stay():
-    for options in ({"windows": 2}, {"clock": True}):
-        with pytest.raises(ValueError, match="needs the box of the stay"):
-            PNTimeSeriesClassifier(pooling="space", **options)
-    with pytest.raises(ValueError, match="windows=2 takes the windows' errors as independent"):
-        PNTimeSeriesClassifier(windows=2, uncertainty="joint", input_noise="shared")
-    with pytest.raises(ValueError, match="context must be one of"):
-        PNTimeSeriesClassifier(context="everywhere")
-
-
 @pytest.mark.usefixtures("eagerly")
 def test_regression_calibrates():
     model = small(None, num_outputs=1)
     x = inputs(model, examples=20)
     rng = np.random.default_rng(0)
-    y = 3.0 * rng.normal(size=20)
+    y = 30.0 * rng.normal(size=20)  # more than the network's own variance, whatever its weights
     before = model.predict_distribution(x).variance().numpy()
     model.calibrate(x, y)
     after = model.predict_distribution(x)
@@ -372,70 +291,6 @@ def test_adapt_starts_grids_from_their_step_and_warns_of_times_outside():
     outside = {**x, "points": x["points"] * 12}
     with pytest.warns(UserWarning, match=r"% of the points lie outside pooling=\[0.0, 4.0\]"):
         model.adapt(outside)
-
-
-@pytest.mark.parametrize(
-    "wrong, match",
-    [
-        ({"num_classes": None}, "give num_classes, or num_outputs for regression"),
-        ({"num_outputs": 2}, "give num_classes or num_outputs, not both"),
-        ({"query": "all"}, "query must be 'union' or a positive whole number, found 'all'"),
-        ({"query": 0}, "query must be a positive whole number, found 0"),
-        ({"query": 8, "pooling": "space"}, "query=8 asks for a grid over the box"),
-        ({"missingness": "mask"}, "missingness must be one of"),
-        ({"input_noise": "shared"}, "prior='channel' needs noise='channel'"),
-        ({"variance_estimator": "stochastic"}, "stochastic' needs prior='shared'"),
-        ({"num_statics": -1}, "num_statics must be a positive whole number"),
-        ({"pooling": (1.0, 0.0)}, "pooling must be"),
-    ],
-)
-def test_bad_arguments(wrong, match):
-    with pytest.raises(ValueError, match=match):
-        PNTimeSeriesClassifier(**wrong)
-
-
-def test_bad_statics_and_labels_are_named():
-    model = small(num_blocks=1, num_statics=2, query=4)
-    x = inputs(model)
-    x["statics_variance"][3] = 0.0, np.inf
-    outputs(model, x)
-
-    def changed(key, value):
-        array = x[key].copy()
-        array[3, 0] = value
-        return {**x, key: array}
-
-    for wrong, match in (
-        (changed("statics", np.nan), r"statics is nan for static 0 of example 3: .*\+inf where"),
-        (changed("statics", np.inf), r"statics is inf for static 0 of example 3"),
-        (changed("statics_variance", 0.5), r"statics_variance is 0.5 for static 0 .*: 0 says that"),
-        (changed("statics_variance", np.nan), r"statics_variance is nan for static 0 of example 3"),
-        (
-            {**x, "statics": x["statics"][:, :1]},
-            r"statics has the shape \(5, 1\); expected \(5, 2\)",
-        ),
-    ):
-        for call in (model, model.predict):
-            with pytest.raises(ValueError, match=match):
-                call(wrong)
-    # Data sets are checked by the layer, which knows no example.
-    context = model.get_layer("context")
-    for key, value, match in (
-        ("statics", np.nan, "statics hold NaN or infinity: a known static is a finite number"),
-        ("statics_variance", 0.5, "a statics_variance is neither 0 nor .inf"),
-    ):
-        with pytest.raises(tf.errors.InvalidArgumentError, match=match):
-            context(x, {k: v for k, v in changed(key, value).items() if k.startswith("statics")})
-    for call in (model.fit, model.evaluate):
-        with pytest.raises(ValueError, match="y is NaN for 2 of 5 examples, the first of them 1: "):
-            call(x, np.array([0, np.nan, 1, np.nan, 0]))
-        for texts in (np.array(list("abbab")), np.array(list("abbab"), object)):
-            with pytest.raises(
-                ValueError, match="y holds texts; labels are whole numbers 0 to K - 1"
-            ):
-                call(x, texts)
-        with pytest.raises(ValueError, match=r"y is a list; give an array of labels or targets"):
-            call(x, [0, 1, 1, 0, 1])
 
 
 def test_channels_read_together_may_share_all():

@@ -1,14 +1,17 @@
 """Searches whose trials are a formula: what is recorded, resumed and refused."""
 
+import contextlib
 import csv
 import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from small_disk import largest_file
 from tuning_support import SPACE, Formula, score, small
 
 from tfpn import datasets, recipes, training, tuning
+from tfpn.files import WriteError
 
 
 @pytest.fixture
@@ -126,6 +129,22 @@ def test_resumes_without_repeating_and_notices_what_has_changed(formula, tmp_pat
     assert table(tmp_path)[:2] == before
     anew = search(tmp_path, max_trials=2, space=wider, overwrite=True)
     assert anew["trials"] == 2 and len(formula.calls) == 6
+
+
+def test_a_full_disk_ends_the_search_which_is_resumed(formula, tmp_path):
+    """Whatever file it is that cannot be written, what is there stays."""
+    search(tmp_path, max_trials=1)
+    oracle = tmp_path / "trials" / "oracle.json"
+    keys = json.loads(oracle.read_text()).keys()
+    with contextlib.ExitStack() as stack:
+        formula.before = lambda call: stack.enter_context(largest_file(0))
+        with pytest.raises(WriteError, match=f"cannot write {tmp_path}.*File too large"):
+            search(tmp_path, max_trials=2, resume=True)
+    assert [row["status"] for row in table(tmp_path)] == ["COMPLETED"]
+    assert json.loads(oracle.read_text()).keys() == keys
+    formula.before = lambda call: None
+    assert search(tmp_path, max_trials=2, resume=True)["completed"] == 2
+    assert not list(tmp_path.rglob("*.partial"))
 
 
 def test_a_trial_that_kills_the_process_again_and_again_is_given_up(formula, tmp_path):

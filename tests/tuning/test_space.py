@@ -100,3 +100,27 @@ def test_values_of_every_kind_reach_the_recipe():
     travelled = keras_tuner.HyperParameters.from_proto(hp.to_proto())
     assert travelled.values["model.feature_noise"] == np.float32(0.123457)
     assert hypermodel.recipe(travelled).sections == recipe.sections
+
+
+def test_names_and_tables_are_choices():
+    mixture = {"weights": [0.5, 0.5], "scales": [1.0, 2.0]}
+    leaky = {"negative_slope": 0.25}
+    hypermodel = tuning.PNCNNHyperModel(
+        num_classes=3,
+        num_blocks=1,
+        channels=2,
+        space={"model.kernel": ["rbf", mixture], "model.activation": [leaky]},
+    )
+    hp = keras_tuner.HyperParameters()
+    model = hypermodel.recipe(hp).sections["model"]
+    assert model["kernel"] == "rbf" and model["activation"] == leaky
+    travelled = keras_tuner.HyperParameters.from_proto(hp.to_proto())
+    kernel = next(space for space in travelled.space if space.name == "model.kernel")
+    travelled.values["model.kernel"] = kernel.values[1]
+    assert hypermodel.recipe(travelled).sections["model"]["kernel"] == mixture
+
+
+def test_a_wrong_table_is_named():
+    space = {"model.kernel": ["rbf", {"weights": [1.0]}]}
+    with pytest.raises(recipes.RecipeError, match="model.kernel, value .*weights.*kernel must be"):
+        tuning.PNCNNHyperModel(small(), space=space)

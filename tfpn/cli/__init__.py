@@ -1,8 +1,6 @@
 """The command ``tfpn``: train, tune, evaluate, predict, figures."""
 
-import sys
-
-from tfpn.cli.arguments import parser
+from tfpn.endings import Ending
 
 __all__ = ["main"]
 
@@ -14,17 +12,21 @@ def main(arguments=None):
         arguments: the command line without the program's name; `sys.argv` by default.
 
     Returns:
-        The exit status: 0 done, 1 the training diverged, 2 the request cannot be carried out,
-        130 interrupted.
+        The exit status: 0 done, 1 the training diverged, 2 the request cannot be carried out or a
+        file not be written, 130 interrupted, 143 terminated, 141 the reader of standard output has
+        closed it.
     """
-    options = parser().parse_args(arguments)
-    # Imported after parsing: TensorFlow takes seconds, and --help does not need it.
-    from tfpn.cli import commands
+    with Ending("tfpn") as ending:
+        from tfpn.cli.arguments import parser
 
-    try:
-        return commands.run(options)
-    except KeyboardInterrupt:
-        print(
-            "tfpn: interrupted; a training run or search continues with --resume", file=sys.stderr
-        )
-        return 130
+        options = parser().parse_args(arguments)
+        ending.name = f"tfpn {options.command}"
+        if options.command in ("train", "tune"):
+            ending.advice = "; --resume continues it"
+        # Imported after parsing: TensorFlow takes seconds, and --help does not need it.
+        from tfpn.cli import commands
+
+        commands.load()
+        ending.imported()
+        ending.status = commands.run(options)
+    return ending.status

@@ -27,7 +27,8 @@ examples:
   tfpn train digits --epochs 3 --set model.num_blocks=2 --set training.schedule=constant
   tfpn train --resume --output runs/first
 
-exit status: 0 trained, 1 the loss became NaN, 2 the request cannot be carried out
+exit status: 0 trained, 1 the loss became NaN, 2 the request cannot be carried out or a
+file not be written, 130 interrupted, 143 terminated; --resume goes on after each of them but 1
 """
 
 
@@ -56,7 +57,8 @@ parallel workers: give the same command to several processes that share the fold
 with the environment variables KERASTUNER_ORACLE_IP and KERASTUNER_ORACLE_PORT (of the
 chief) and KERASTUNER_TUNER_ID: chief for one process, other names for the workers.
 
-exit status: 0 done, 1 the final training diverged, 2 the request cannot be carried out
+exit status: 0 done, 1 the final training diverged, 2 the request cannot be carried out or
+a file not be written, 130 interrupted, 143 terminated; --resume goes on
 """
 
 

@@ -1,33 +1,35 @@
 """What the subcommands of ``tfpn`` do."""
 
-import contextlib
-import csv
 import importlib.util
+import io
 import json
 import os
 import sys
-import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from tfpn import recipes
+from tfpn.cli import arrays, outputs
 from tfpn.cli.arguments import SHORT_FLAGS
+from tfpn.cli.errors import CommandError
+from tfpn.files import same_file, write
 
-_STATICS = ("statics", "statics_variance")
 
-
-class CommandError(Exception):
-    """A request that cannot be carried out; the message says what was found and what to do."""
+def load():
+    """Imports what all subcommands need, which takes seconds."""
+    # TensorFlow's start-up notes hide the command's own messages.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    importlib.import_module("tfpn.training")
 
 
 def run(options):
     """Carries out a parsed command line and returns the exit status."""
-    # TensorFlow's start-up notes hide the command's own messages.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import tensorflow as tf
 
     from tfpn.training import RunError, TrainingDiverged, layer_message
+    from tfpn.training.errors import first_line
 
     commands = {
         "train": _train,
@@ -52,11 +54,15 @@ def run(options):
             reason += "; check that the observations have the units of the training data"
         print(f"tfpn {options.command}: error: {reason}", file=sys.stderr)
         return 2
+    except (tf.errors.ResourceExhaustedError, tf.errors.PermissionDeniedError) as error:
+        print(f"tfpn {options.command}: error: {first_line(error)}", file=sys.stderr)
+        return 2
     return 0
 
 
 def _train(options):
     recipe, folder = _chosen_recipe(options)
+    _check_recipe_stays(options, folder)
     _set_values(recipe, options)
 
     from tfpn import training
@@ -76,6 +82,8 @@ def _train(options):
 
 def _tune(options):
     recipe = recipes.load(options.recipe)
+    folder = Path(options.output or Path("runs") / f"{recipe.name}-tune")
+    _check_recipe_stays(options, folder)
     _set_values(recipe, options)
     try:
         from tfpn import tuning
@@ -87,7 +95,7 @@ def _tune(options):
     print(f"GPUs found: {len(training.list_gpus())}", file=sys.stderr)
     result = tuning.tune(
         recipe,
-        Path(options.output or Path("runs") / f"{recipe.name}-tune"),
+        folder,
         space=read_assignments(options.space, recipe),
         **{
             key: getattr(options, key)
@@ -127,10 +135,30 @@ def _chosen_recipe(options):
     return recipe, Path(options.output or Path("runs") / recipe.name)
 
 
+def _check_recipe_stays(options, folder):
+    """Refuses to replace the folder that holds the recipe asked for."""
+    recipe = Path(options.recipe or "")
+    if options.overwrite and recipe.suffix == ".toml" and same_file(recipe.parent, folder):
+        raise CommandError(
+            f"--overwrite: the recipe {recipe} is in the folder {folder}, which would be replaced; "
+            "copy the recipe to another place, or give another --output"
+        )
+
+
 def _set_data_dir(recipe, options):
     if options.data_dir is not None:
         folder = json.dumps(str(Path(options.data_dir).resolve()), ensure_ascii=False)
         recipes.override(recipe, f"data.data_dir={folder}", f"--data-dir {options.data_dir}")
+
+
+def _run_files(run):
+    """The files of a run that no output may replace."""
+    from tfpn import training
+
+    path = training.run_path(run)
+    folder = path if path.is_dir() else path.parent
+    names = (training.RECIPE, training.MODEL, training.LOG, training.RESULT)
+    return [path, *(folder / name for name in names)]
 
 
 def _load(options, run, loaded=(None, None)):
@@ -155,8 +183,10 @@ def _evaluate(options):
     from tfpn import evaluation
 
     _check_source(options, options.runs)
-    _check_folder("--output", options.output)
-    _check_folder("--table", options.table)
+    outputs.check_outputs(
+        [("--output", options.output), ("--table", options.table)],
+        [options.residuals or "", *(path for run in options.runs for path in _run_files(run))],
+    )
     if options.residuals is not None:
         if options.table is not None:
             raise CommandError("--table: residuals have no confidence; leave it out")
@@ -206,8 +236,8 @@ def _evaluate_run(options, run, loaded):
     found = training.class_probabilities(model, inputs, batch_size=batch_size)
     figures = evaluation.classification_metrics(found, part.y, options.bins)
     if options.table is not None:
-        with _writing("--table", options.table) as file:
-            _write_bins(file, evaluation.calibration_bins(found, part.y, options.bins))
+        bins = evaluation.calibration_bins(found, part.y, options.bins)
+        write(options.table, outputs.bins_table(bins))
     figures = {"recipe": recipe.name, "split": options.split, **figures}
     return figures, (recipe.sections["data"], data)
 
@@ -220,26 +250,17 @@ def _check_source(options, runs):
         raise CommandError(f"--bins: found {options.bins}; give at least 1")
 
 
-def _check_folder(option, path):
-    """Refuses a name in a folder that does not exist, before any work is done for it."""
-    if path is not None and not Path(path).parent.is_dir():
-        raise CommandError(
-            f"{option}: found {path}, but there is no folder {Path(path).parent}; make it, or give "
-            "another name"
-        )
-
-
 def _gaussian(options, function):
     """The function's result for the residuals of an .npz file."""
-    arrays = _read_arrays(options.residuals)
+    found = arrays.read_arrays(options.residuals)
     known = {"residuals", "standard_deviations"}
-    if set(arrays) != known:
+    if set(found) != known:
         raise CommandError(
-            f"{options.residuals} holds the arrays {sorted(arrays)}; it needs residuals and "
+            f"{options.residuals} holds the arrays {sorted(found)}; it needs residuals and "
             "standard_deviations"
         )
     try:
-        return function(**arrays)
+        return function(**found)
     except ValueError as error:
         raise CommandError(f"{options.residuals}: {error}") from error
 
@@ -247,151 +268,43 @@ def _gaussian(options, function):
 def _write_result(options, figures):
     line = json.dumps(figures)
     if options.output is not None:
-        with _writing("--output", options.output) as file:
-            file.write(line + "\n")
+        write(options.output, line + "\n")
     print(line)
-
-
-@contextlib.contextmanager
-def _writing(option, path):
-    """A file to write, with an error that names the option."""
-    try:
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            yield file
-    except OSError as error:
-        raise CommandError(
-            f"{option}: cannot write {path} ({error.strerror}); give another name"
-        ) from error
-
-
-def _write_bins(file, bins):
-    writer = csv.writer(file)
-    writer.writerow(["low", "high", "examples", "confidence", "accuracy"])
-    columns = bins.edges[:-1], bins.edges[1:], bins.counts, bins.confidence, bins.accuracy
-    for low, high, count, *means in zip(*columns, strict=True):
-        # An empty bin has no means.
-        shown = [f"{mean:.6g}" if count else "" for mean in means]
-        writer.writerow([f"{low:.6g}", f"{high:.6g}", count, *shown])
 
 
 def _predict(options):
     if options.output is not None and Path(options.output).suffix not in (".npz", ".csv"):
         raise CommandError(f"--output: found {options.output}; give a name ending in .npz or .csv")
-    _check_folder("--output", options.output)
-    arrays = _read_arrays(options.file)
-    observed = _observations(options.file, arrays)
+    outputs.check_outputs([("--output", options.output)], [options.file, *_run_files(options.run)])
+    found = arrays.read_arrays(options.file)
+    observed = arrays.read_observations(options.file, found)
 
     from tfpn import training
 
     model, _ = training.load_run(options.run)
-    beside = _statics(options.file, arrays, model)
+    beside = arrays.read_statics(options.file, found, model)
     for key, what in (("points", "dimensions"), ("values", "channels")):
-        found, wanted = observed[key].shape[-1], model.input[key].shape[-1]
-        if found != wanted:
+        size, wanted = observed[key].shape[-1], model.input[key].shape[-1]
+        if size != wanted:
             raise CommandError(
-                f"{options.file}: {key} has {found} {what}; this model was built for {wanted}"
+                f"{options.file}: {key} has {size} {what}; this model was built for {wanted}"
             )
-    _check_range(options.file, observed, model)
+    arrays.check_range(options.file, observed, model)
     try:
         probabilities = training.class_probabilities(model, {**observed, **beside})
     except ValueError as error:  # the model's own check of its input
         raise CommandError(f"{options.file}: {error}") from error
     predicted = probabilities.argmax(-1)
+    if options.output is not None and options.output.endswith(".npz"):
+        file = io.BytesIO()
+        np.savez(file, predicted=predicted, probabilities=probabilities)
+        write(options.output, file.getbuffer())
+        return
+    table = outputs.predictions_table(predicted, probabilities)
     if options.output is None:
-        _write_csv(sys.stdout, predicted, probabilities)
-        return
-    if options.output.endswith(".csv"):
-        with _writing("--output", options.output) as file:
-            _write_csv(file, predicted, probabilities)
-        return
-    try:
-        np.savez(options.output, predicted=predicted, probabilities=probabilities)
-    except OSError as error:
-        raise CommandError(
-            f"--output: cannot write {options.output} ({error.strerror}); give another name"
-        ) from error
-
-
-def _check_range(path, observed, model):
-    """Refuses observed points and values that the model's floating-point type cannot hold."""
-    seen = np.isfinite(observed["variance"])
-    for key, mask in (("points", seen.any(-1, keepdims=True)), ("values", seen)):
-        dtype = model.input[key].dtype
-        largest = np.max(np.abs(observed[key]), where=mask, initial=0.0)
-        if largest > np.finfo(dtype).max:
-            raise CommandError(
-                f"{path}: {key}: found a magnitude of {largest:.3g}, too large for the model's "
-                f"{dtype}; give {key} in the units of the training data"
-            )
-
-
-def _read_arrays(path):
-    """The arrays of an .npz file, without unpickling anything."""
-    try:
-        file = np.load(path, allow_pickle=False)
-        if isinstance(file, np.ndarray):
-            raise ValueError("it holds a single array")
-        with file:
-            return {key: file[key] for key in file.files}
-    except OSError as error:
-        raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise CommandError(
-            f"{path} is not an .npz file of plain arrays ({error}); write it with numpy.savez, "
-            "without arrays of Python objects"
-        ) from error
-
-
-def _observations(path, arrays):
-    """The observations among the arrays of a file."""
-    import tfpn
-
-    needed, known = {"points", "values"}, {"points", "values", "variance", *_STATICS}
-    if not needed <= set(arrays) <= known:
-        raise CommandError(
-            f"{path} holds the arrays {sorted(arrays)}; it needs points and values, and may hold "
-            "variance, and statics for a model that takes them"
-        )
-    try:
-        return tfpn.observations(**{k: v for k, v in arrays.items() if k not in _STATICS})
-    except (ValueError, TypeError) as error:
-        raise CommandError(f"{path}: {error}") from error
-
-
-def _statics(path, arrays, model):
-    """What a model takes beside the observations; NaN among the statics means unknown."""
-    if ("statics" in model.input) != ("statics" in arrays):
-        found, wanted = (
-            ("no statics", "takes") if "statics" in model.input else ("statics", "has no")
-        )
-        raise CommandError(f"{path} holds {found}, and this model {wanted} statics")
-    if "statics" not in arrays:
-        return {}
-    expected = len(arrays["points"]), model.input["statics"].shape[-1]
-    statics = arrays["statics"]
-    variance = arrays.get("statics_variance", np.zeros(np.shape(statics)))
-    if (
-        statics.shape != expected
-        or np.shape(variance) != expected
-        or statics.dtype.kind not in "biuf"
-    ):
-        raise CommandError(
-            f"{path}: statics has the shape {list(statics.shape)} and the dtype {statics.dtype}; "
-            f"give numbers of the shape {list(expected)}, and statics_variance, if any, of the same"
-        )
-    unknown = np.isnan(statics) | np.isinf(variance)
-    return {
-        "statics": np.where(unknown, 0.0, statics).astype(np.float32),
-        "statics_variance": np.where(unknown, np.inf, 0.0).astype(np.float32),
-    }
-
-
-def _write_csv(file, predicted, probabilities):
-    writer = csv.writer(file)
-    classes = range(probabilities.shape[-1])
-    writer.writerow(["example", "predicted", *(f"probability_{c}" for c in classes)])
-    for row, (label, probability) in enumerate(zip(predicted, probabilities, strict=True)):
-        writer.writerow([row, label, *(f"{p:.6g}" for p in probability)])
+        sys.stdout.write(table)
+    else:
+        write(options.output, table)
 
 
 def _figures(options):
@@ -403,14 +316,18 @@ def _figures(options):
 
     _check_source(options, options.run)
     if options.residuals is not None:
-        _save(_gaussian(options, figures.qq_plot), Path(options.output or "qq.png"))
+        output = options.output or "qq.png"
+        outputs.check_outputs([("--output", output)], [options.residuals])
+        _save(_gaussian(options, figures.qq_plot), Path(output))
         return
-    model, recipe, data = _load(options, options.run)
     folder = Path(options.run) if Path(options.run).is_dir() else Path(options.run).parent
     output = Path(options.output or folder / training.FEATURE_MAPS)
+    beside = {name: output.with_name(name) for name in (training.RELIABILITY, training.CURVES)}
+    outputs.check_outputs([*beside.items(), ("--output", output)], _run_files(options.run))
+    model, recipe, data = _load(options, options.run)
     inputs = recipes.model_inputs(model, data.test)
     examples = {key: array[: options.examples] for key, array in inputs.items()}
-    channels = None
+    channels: Sequence[int] | None = None
     if options.channel is not None:
         channels = [options.channel]
     elif options.channels is not None:
@@ -428,17 +345,14 @@ def _figures(options):
         batch_size=recipe.sections["training"]["batch_size"],
     )
     diagram = figures.reliability_diagram(found, data.test.y, options.bins)
-    _save(diagram, output.with_name(training.RELIABILITY))
+    _save(diagram, beside[training.RELIABILITY])
     if (folder / training.LOG).exists():
         curves = figures.learning_curves(training.read_log(folder / training.LOG))
-        _save(curves, output.with_name(training.CURVES))
+        _save(curves, beside[training.CURVES])
 
 
 def _save(picture, path):
     from tfpn import figures
 
-    try:
-        figures.save(picture, path)
-    except OSError as error:
-        raise CommandError(f"cannot write {path}: {error.strerror}") from error
+    figures.save(picture, path)
     print(path)

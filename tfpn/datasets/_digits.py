@@ -7,7 +7,13 @@ _SIDE = 8
 _CLASSES = 10
 
 
-def digits(keep=40, views=1, validation_fraction=0.1, test_fraction=0.2, seed=0):
+def digits(
+    keep: int = 40,
+    views: int = 1,
+    validation_fraction: float = 0.1,
+    test_fraction: float = 0.2,
+    seed: int = 0,
+) -> Dataset:
     """Handwritten digits of 8 x 8 pixels, each seen at a random subset of its pixels.
 
     The 1,797 images come with scikit-learn: nothing is downloaded. Each image keeps its own random

@@ -1,11 +1,14 @@
 import hashlib
 import os
 import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from tfpn.contract import observations
 from tfpn.datasets.base import Dataset, Part, check_fraction, check_integer
+from tfpn.types import Array, PathLike
 
 SIDE = 28
 # Mean and standard deviation of the training pixels, on the scale 0 to 1.
@@ -14,7 +17,13 @@ MEAN, STD = 0.1307, 0.3081
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
 
 
-def mnist_grid(resolution=28, data_dir=None, validation_fraction=0.1, seed=0, limit=None):
+def mnist_grid(
+    resolution: int = 28,
+    data_dir: PathLike | None = None,
+    validation_fraction: float = 0.1,
+    seed: int = 0,
+    limit: int | None = None,
+) -> Dataset:
     """MNIST on a square lattice of a chosen resolution.
 
     The image is taken as constant on each of its pixels and averaged exactly over the cells of the
@@ -90,15 +99,15 @@ def _cell_averages(resolution):
     return (overlap.clip(0) * resolution / SIDE).astype(np.float32)
 
 
-def load_mnist(data_dir, limit):
+def load_mnist(data_dir: PathLike | None, limit: int | None) -> Any:
     """The arrays of MNIST in a dict, checked, the first `limit` of each, labels as int64."""
     if limit is not None:
         check_integer("limit", limit, 1)
     if data_dir is None:
         arrays, source = _download(), "keras.datasets.mnist"
     else:
-        source = pathlib.Path(data_dir) / "mnist.npz"
-        arrays = _read(source)
+        path = pathlib.Path(data_dir) / "mnist.npz"
+        arrays, source = _read(path), str(path)
     for part in ("train", "test"):
         x, y = arrays[f"x_{part}"], arrays[f"y_{part}"]
         if x.dtype != np.uint8 or x.ndim != 3 or x.shape[1:] != (SIDE, SIDE) or not len(x):
@@ -146,7 +155,7 @@ def _download():
     return dict(zip(_KEYS, (x_train, y_train, x_test, y_test), strict=True))
 
 
-def digest(images):
+def digest(images: Mapping[str, Array]) -> str:
     """Names the images and labels: the first digits of a SHA-256."""
     sha = hashlib.sha256()
     for key in _KEYS:
@@ -155,7 +164,15 @@ def digest(images):
     return sha.hexdigest()[:12]
 
 
-def make_dataset(images, part, validation_fraction, seed, *, name, how):
+def make_dataset(
+    images: Mapping[str, Array],
+    part: Callable[..., Any],
+    validation_fraction: float,
+    seed: int,
+    *,
+    name: str,
+    how: str,
+) -> Dataset:
     """Splits off the validation part; `part(x, y)` makes a `Part` of images and labels."""
     x, y = images["x_train"], images["y_train"]
     num_train = len(x) - round(validation_fraction * len(x))

@@ -3,14 +3,15 @@ import hashlib
 import json
 import os
 import pathlib
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from tfpn.datasets import _physionet_files as files
 from tfpn.datasets._physionet_cleaning import Cleaned, clean
 from tfpn.datasets._physionet_download import download
-from tfpn.datasets.base import Dataset, Part, import_extra, read_cache
+from tfpn.datasets.base import Dataset, Part, import_extra, read_cache, write_cache
+from tfpn.types import PathLike
 
 # Part of the cache's key: raise it when what is read or stored changes, or how it is cleaned.
 _FORMAT = 2
@@ -59,7 +60,13 @@ class StaysDataset(Dataset):
     report: dict
 
 
-def physionet2012(data_dir=None, split_dir=None, cache_dir=None, statics="series", progress=True):
+def physionet2012(
+    data_dir: PathLike | None = None,
+    split_dir: PathLike | None = None,
+    cache_dir: PathLike | None = None,
+    statics: Literal["series", "apart"] = "series",
+    progress: bool = True,
+) -> Dataset:
     """PhysioNet 2012: death in hospital from the first 48 hours in intensive care.
 
     The 12,000 records of the sets a, b and c of the PhysioNet / Computing in Cardiology Challenge
@@ -352,21 +359,8 @@ def _load(paths, cache, tqdm, total, progress):
     with tqdm(total=total, desc="PhysioNet 2012", unit="record", disable=not progress) as bar:
         records = files.read_records(paths, bar)
     records = clean(records)
-    _write_cache(path, key, records)
+    write_cache(path, key, {**records._asdict(), "rules": json.dumps(records.rules)})
     return records
-
-
-def _write_cache(path, key, records):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    arrays = {**records._asdict(), "rules": json.dumps(records.rules)}
-    # Under another name first, so that an interrupted run leaves no half a file behind.
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            np.savez_compressed(file, key=json.dumps(key), **arrays)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _read_cache(path, key):

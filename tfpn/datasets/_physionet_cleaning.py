@@ -1,6 +1,6 @@
 """What is done to the rows of PhysioNet 2012 before they become observations."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -79,7 +79,7 @@ class Cleaned(NamedTuple):
     rules: dict
 
 
-def clean(records):
+def clean(records: Any) -> Any:
     """Applies the rules that `physionet2012` lists to `Records` and returns `Cleaned`."""
     num_records = len(records.ids)
     record = np.repeat(np.arange(num_records), records.counts)
@@ -145,5 +145,7 @@ def _by_name(series, descriptors):
     """Counts above 0 by the names of parameters, the largest first."""
     counts = dict(zip(SERIES + DESCRIPTORS, series + descriptors, strict=True))
     return {
-        name: counts[name] for name in sorted(counts, key=counts.get, reverse=True) if counts[name]
+        name: counts[name]
+        for name in sorted(counts, key=counts.__getitem__, reverse=True)
+        if counts[name]
     }

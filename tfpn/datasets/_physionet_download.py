@@ -3,6 +3,8 @@
 import http.client
 import os
 import urllib.request
+from pathlib import Path
+from typing import Any
 
 from tfpn.datasets._physionet_files import SETS, digest_of_file, digest_of_records
 
@@ -22,7 +24,7 @@ _DIGESTS = {
 }
 
 
-def download(folder, tqdm, progress):
+def download(folder: Path, tqdm: Any, progress: bool) -> None:
     """Downloads into a folder what is not there yet; a file that is there has been checked."""
     folder.mkdir(parents=True, exist_ok=True)
     for letter in SETS:

@@ -9,9 +9,13 @@ import pathlib
 import re
 import tarfile
 import zlib
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from tfpn.types import Array
 
 SETS = ("a", "b", "c")
 SPLITS = ("train", "validation", "test")
@@ -63,7 +67,7 @@ class Records(NamedTuple):
     value: np.ndarray
 
 
-def find_set(folder, letter):
+def find_set(folder: Path, letter: str) -> Any:
     """The folder set-a or the archive set-a.tar.gz in a folder; the first of the two found."""
     name = f"set-{letter}"
     if (folder / name).is_dir():
@@ -77,7 +81,7 @@ def find_set(folder, letter):
     )
 
 
-def set_files(path):
+def set_files(path: Path) -> Iterator[Any]:
     """Yields (name, number of the record, content) for the records of a set.
 
     An archive is read in memory: nothing of it is written anywhere, so that names in it cannot
@@ -113,7 +117,8 @@ def _archive_files(path):
                         f"{path}: {member.name!r} has {member.size} bytes, which no record has; "
                         f"{advice}."
                     )
-                content = archive.extractfile(member).read()
+                opened: Any = archive.extractfile(member)
+                content = opened.read()
                 yield f"{path}:{member.name}", int(match[1]), content
             # To the end, where the checksum is.
             while file.read(1 << 20):
@@ -124,13 +129,13 @@ def _archive_files(path):
         ) from error
 
 
-def digest_of_file(path):
+def digest_of_file(path: Path) -> Any:
     """SHA-256 of a file, in hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def digest_of_records(path):
+def digest_of_records(path: Path) -> Any:
     """SHA-256 of the records of a set in the order of their numbers, whatever packs them."""
     sha = hashlib.sha256()
     for _, number, content in sorted(set_files(path), key=lambda file: file[1]):
@@ -139,7 +144,7 @@ def digest_of_records(path):
     return sha.hexdigest()
 
 
-def fingerprint(path):
+def fingerprint(path: Path) -> Any:
     """What tells whether a set has changed since it was read, as text.
 
     An archive's is its SHA-256. A folder's is that of its files' names, sizes and times of
@@ -155,11 +160,11 @@ def fingerprint(path):
     return sha.hexdigest()
 
 
-def read_records(paths, bar):
+def read_records(paths: Sequence[Any], bar: Any) -> Any:
     """Reads the sets at `paths`, in the order of `SETS`, counting records on a progress bar."""
     ids, sets, descriptors, unnamed, counts = [], [], [], [], []
     minute, series, value = [], [], []
-    names = {}
+    names: dict[str, int] = {}
     for index, path in enumerate(paths):
         for name, number, content in set_files(path):
             if number in names:
@@ -248,7 +253,7 @@ def _malformed(name, line, text, expected):
     return ValueError(f"{name}, line {line}: found {text!r:.200}; expected {expected}.")
 
 
-def read_outcomes(path):
+def read_outcomes(path: Path) -> Any:
     """The deaths in hospital (0 or 1) by the records' numbers, of an outcomes or split file."""
     path = pathlib.Path(path)
     if not path.is_file():
@@ -276,7 +281,7 @@ def read_outcomes(path):
     return outcomes
 
 
-def check_outcomes(records, outcomes, paths):
+def check_outcomes(records: Any, outcomes: Any, paths: Sequence[Any]) -> Any:
     """The labels [R] of the records; `outcomes` and `paths` are those of each set."""
     for index, (expected, path) in enumerate(zip(outcomes, paths, strict=True)):
         found = set(records.ids[records.sets == index].tolist())
@@ -295,7 +300,7 @@ def check_outcomes(records, outcomes, paths):
     )
 
 
-def read_splits(folder):
+def read_splits(folder: Path) -> Any:
     """The split lists of a folder: for each of `SPLITS` the deaths by the records' numbers."""
     paths = [folder / f"{name}_listfile.csv" for name in ("train", "val", "test")]
     missing = [path.name for path in paths if not path.is_file()]
@@ -309,10 +314,11 @@ def read_splits(folder):
     return {name: read_outcomes(path) for name, path in zip(SPLITS, paths, strict=True)}
 
 
-def split_indices(records, labels, splits):
+def split_indices(records: Any, labels: Array, splits: Any) -> Any:
     """The indices of the records of each part, in the order of the split lists."""
     place = {number: index for index, number in enumerate(records.ids.tolist())}
-    indices, listed = {}, {}
+    indices: dict[str, Array] = {}
+    listed: dict[int, str] = {}
     for name, deaths in splits.items():
         for number, death in deaths.items():
             if number not in place:

@@ -1,10 +1,21 @@
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import numpy as np
 
 from tfpn.contract import observations
 from tfpn.datasets.base import Dataset, Part, pad
 
 
-def from_pyg(train, test=None, validation=None, *, scale=27.0, mean=0.1307, std=0.3081):
+def from_pyg(
+    train: Iterable[Any],
+    test: Iterable[Any] | None = None,
+    validation: Iterable[Any] | None = None,
+    *,
+    scale: float = 27.0,
+    mean: float | Sequence[float] = 0.1307,
+    std: float | Sequence[float] = 0.3081,
+) -> Dataset:
     """Converts data sets of PyTorch Geometric, such as its MNISTSuperpixels.
 
     Any sequence of objects with the attributes `pos`, `x` and `y` will do, of tensors or arrays:
@@ -46,21 +57,23 @@ def from_pyg(train, test=None, validation=None, *, scale=27.0, mean=0.1307, std=
         >>> data.train.y
         array([3, 8])
     """
-    scale, mean, std = (np.asarray(argument) for argument in (scale, mean, std))
-    if scale.ndim or not scale > 0:
-        raise ValueError(f"scale: found {scale.tolist()}; give one number above 0.")
-    if not np.all(std > 0):
-        raise ValueError(f"std: found {std.tolist()}; give numbers above 0.")
+    scales, means, stds = (np.asarray(argument) for argument in (scale, mean, std))
+    if scales.ndim or not scales > 0:
+        raise ValueError(f"scale: found {scales.tolist()}; give one number above 0.")
+    if not np.all(stds > 0):
+        raise ValueError(f"std: found {stds.tolist()}; give numbers above 0.")
     parts = {"train": train, "test": test, "validation": validation}
     converted = {
-        name: _convert(name, part, scale, mean, std)
+        name: _convert(name, part, scales, means, stds)
         for name, part in parts.items()
         if part is not None or name == "train"
     }
     num_points = max(x["points"].shape[1] for x, _ in converted.values())
     padded = {name: Part(pad(x, num_points), y) for name, (x, y) in converted.items()}
     return Dataset(
-        **{name: padded.get(name) for name in parts},
+        train=padded["train"],
+        test=padded.get("test"),
+        validation=padded.get("validation"),
         name="from_pyg",
         description=(
             f"Graphs of PyTorch Geometric; points are pos / {scale}, values are "

@@ -1,4 +1,3 @@
-import json
 import numbers
 import os
 import pathlib
@@ -7,7 +6,16 @@ import numpy as np
 
 from tfpn.contract import observations
 from tfpn.datasets._mnist import MEAN, SIDE, STD, digest, load_mnist, make_dataset
-from tfpn.datasets.base import Part, check_fraction, check_integer, import_extra, read_cache
+from tfpn.datasets.base import (
+    Dataset,
+    Part,
+    check_fraction,
+    check_integer,
+    import_extra,
+    read_cache,
+    write_cache,
+)
+from tfpn.types import PathLike
 
 # Part of the cache's key: raise it when what is computed or how it is stored changes.
 _FORMAT = 1
@@ -15,16 +23,16 @@ _CHUNK = 250
 
 
 def superpixel_mnist(
-    data_dir=None,
-    cache_dir=None,
-    num_segments=75,
-    compactness=0.25,
-    validation_fraction=0.1,
-    seed=0,
-    limit=None,
-    num_workers=None,
-    progress=True,
-):
+    data_dir: PathLike | None = None,
+    cache_dir: PathLike | None = None,
+    num_segments: int = 75,
+    compactness: float = 0.25,
+    validation_fraction: float = 0.1,
+    seed: int = 0,
+    limit: int | None = None,
+    num_workers: int | None = None,
+    progress: bool = True,
+) -> Dataset:
     """SLIC-75: each image of MNIST as at most 75 superpixels.
 
     The superpixels are those of `skimage.segmentation.slic` on the grey image (0 to 1), with
@@ -108,7 +116,7 @@ def superpixel_mnist(
             name: _build(images[name], num_segments, compactness, num_workers, progress, name)
             for name in ("x_train", "x_test")
         }
-        _write_cache(path, key, superpixels)
+        write_cache(path, key, superpixels)
 
     def part(x, y):
         values = (x[..., 2:] - np.float32(MEAN)) / np.float32(STD)
@@ -188,18 +196,6 @@ def _cache_path(cache_dir, key):
         f"skimage-{key['scikit-image']}-format-{key['format']}-{key['images']}.npz"
     )
     return pathlib.Path(cache_dir) / name
-
-
-def _write_cache(path, key, superpixels):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Under another name first, so that an interrupted run leaves no half a file behind.
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            np.savez_compressed(file, key=json.dumps(key), **superpixels)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _read_cache(path, key, images):

@@ -2,12 +2,18 @@
 
 import dataclasses
 import importlib
+import io
 import json
 import numbers
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tfpn.contract import check_observations
+from tfpn.files import write
+from tfpn.types import Array, Observations, PathLike
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -89,7 +95,7 @@ validation=Part(180 examples, N = 20, d = 2, c = 1), test=Part(359 examples, N =
         )
 
 
-def import_extra(module, distribution):
+def import_extra(module: str, distribution: str) -> Any:
     """Imports a module that comes with the extra `datasets`."""
     try:
         return importlib.import_module(module)
@@ -100,26 +106,26 @@ def import_extra(module, distribution):
         ) from error
 
 
-def check_integer(name, value, low, high=None):
+def check_integer(name: str, value: Any, low: int, high: int | None = None) -> None:
     """Checks that an argument is an integer in [low, high]."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name}: found {value!r}; give an integer.")
-    if value < low or (high is not None and value > high):
+    if int(value) < low or (high is not None and int(value) > high):
         bounds = f"of at least {low}" if high is None else f"from {low} to {high}"
         raise ValueError(f"{name}: found {value}; give an integer {bounds}.")
 
 
-def check_fraction(name, value):
+def check_fraction(name: str, value: Any) -> None:
     """Checks that an argument is a number in [0, 1)."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name}: found {value!r}; give a number.")
-    if not 0 <= value < 1:
+    if not 0 <= float(value) < 1:
         raise ValueError(
             f"{name}: found {value}; give a fraction of at least 0 (none) and below 1."
         )
 
 
-def pad(x, num_points):
+def pad(x: Observations, num_points: int) -> dict[str, Array]:
     """Pads observations at the end of their points to the length `num_points`."""
     missing = ((0, 0), (0, num_points - x["points"].shape[1]), (0, 0))
     return {
@@ -128,7 +134,15 @@ def pad(x, num_points):
     }
 
 
-def read_cache(path, key, names):
+def write_cache(path: Path, key: Any, arrays: Mapping[str, Any]) -> None:
+    """Writes an npz cache that `read_cache` reads, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = io.BytesIO()
+    np.savez_compressed(file, **{"key": json.dumps(key), **arrays})
+    write(path, file.getbuffer())
+
+
+def read_cache(path: PathLike, key: Any, names: Sequence[str]) -> Any:
     """Arrays of an npz cache by name, after checking that it is whole and built for ``key``."""
     advice = "Delete it, and it will be built anew."
     try:

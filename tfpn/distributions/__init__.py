@@ -1,5 +1,6 @@
 """TensorFlow Probability distributions of rectified variables and GP features."""
 
+from tfpn.distributions.process_values import ProcessValues
 from tfpn.distributions.rectified_normal import RectifiedNormal
 
-__all__ = ["RectifiedNormal"]
+__all__ = ["ProcessValues", "RectifiedNormal"]

@@ -1,21 +1,45 @@
 """Jointly normal variables from a covariance that may be singular."""
 
+import functools
+
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from tfpn.types import Distribution, Tensor
 
-def multivariate_normal(loc, covariance, prior_variance=0.0):
+# The least and the largest jitter, relative to the variance; between them in steps of 10.
+_JITTER = {tf.float32: (1e-6, 1e-4), tf.float64: (1e-13, 1e-8)}
+
+
+class JointNormal(tfp.distributions.MultivariateNormalTriL):
+    """`tfp.distributions.MultivariateNormalTriL` that can be pickled and copied."""
+
+    def __reduce__(self):
+        return functools.partial(type(self), **self.parameters), ()
+
+
+def multivariate_normal(
+    loc: Tensor,
+    covariance: Tensor,
+    prior_variance: Tensor = 0.0,
+    units: Tensor | None = None,
+    source: str = "multivariate_normal",
+) -> Distribution:
     """`tfp.distributions.MultivariateNormalTriL` from mean and covariance.
 
-    The covariance is factorised in float64, with a ridge of 1e-6 (float32) or 1e-13 (float64) of
+    The covariance is factorised in float64, with a jitter of 1e-6 (float32) or 1e-13 (float64) of
     its mean variance and of ``prior_variance``, the size of the rounding in it, so that it may be
-    singular.
+    singular. Where that does not suffice the jitter grows tenfold, up to 1e-4 (float32) or 1e-8
+    (float64).
 
     Args:
         loc: [..., M], float32 or float64.
         covariance: [..., M, M], positive semidefinite but for rounding.
         prior_variance: [...], of the prior that a posterior covariance was subtracted from: its
             rounding stays when hardly anything is left of it.
+        units: [M], by which the variables of this covariance are multiplied (``loc`` is already),
+            so that the ridge is that of each one's own size; None for 1.
+        source: what the covariance comes from, for the error.
 
     Returns:
         The distribution, with event shape [M].
@@ -33,13 +57,45 @@ def multivariate_normal(loc, covariance, prior_variance=0.0):
     """
     loc = tf.convert_to_tensor(loc)
     covariance = tf.cast(covariance, tf.float64)
-    size = covariance.shape[-1] or tf.shape(covariance)[-1]
-    relative = 1e-6 if loc.dtype == tf.float32 else 1e-13
-    mean_variance = tf.linalg.trace(covariance) / tf.cast(size, tf.float64)
-    ridge = relative * (mean_variance + tf.cast(prior_variance, tf.float64)) + 1e-30
-    covariance += ridge[..., None, None] * tf.eye(size, dtype=tf.float64)
     covariance = 0.5 * (covariance + tf.linalg.matrix_transpose(covariance))
+    size = covariance.shape[-1] or tf.shape(covariance)[-1]
+    mean_variance = tf.linalg.trace(covariance) / tf.cast(size, tf.float64)
+    unit = mean_variance + tf.cast(prior_variance, tf.float64)
+    least, largest = _JITTER[loc.dtype]
     factor = tf.debugging.check_numerics(
-        tf.linalg.cholesky(covariance), "the covariance is not positive semidefinite"
+        _factorised(covariance, unit, least, largest),
+        f"{source}: the covariance is not positive semidefinite, even with a jitter of "
+        f"{largest:g} of the variance",
     )
-    return tfp.distributions.MultivariateNormalTriL(loc, tf.cast(factor, loc.dtype))
+    if units is not None:
+        units = tf.cast(units, tf.float64)
+        factor *= units[:, None] * tf.sign(units)  # the diagonal stays positive
+    return JointNormal(loc, tf.cast(factor, loc.dtype))
+
+
+def _factorised(covariance, unit, least, largest):
+    """Cholesky factors of ``covariance + jitter * unit * I``, NaN where no jitter suffices.
+
+    Each matrix has the least jitter of the ladder with which it could be factorised.
+    """
+
+    def factorise(jitter):
+        ridge = jitter * unit + 1e-30
+        diagonal = tf.linalg.diag_part(covariance) + ridge[..., None]
+        # A failed factorisation is silent NaN on a CPU.
+        return tf.linalg.cholesky(tf.linalg.set_diag(covariance, diagonal))
+
+    def failed(factor):
+        return tf.logical_not(tf.math.is_finite(tf.reduce_sum(factor, axis=[-2, -1])))
+
+    def step(jitter, factor):
+        jitter = jitter * tf.where(failed(factor), tf.constant(10.0, tf.float64), 1.0)
+        return jitter, factorise(jitter)
+
+    jitter = tf.fill(tf.shape(unit), tf.constant(least, tf.float64))
+    return tf.while_loop(
+        # Half a step more than the largest, for the rounding of the steps.
+        lambda jitter, factor: tf.reduce_any(failed(factor) & (jitter < 0.3 * largest)),
+        step,
+        (jitter, factorise(jitter)),
+    )[1]

@@ -15,8 +15,9 @@ from tensorflow_probability.python.internal import (
 )
 from tensorflow_probability.python.math import special
 
-from tfpn.math.rectified import rectified_moments
-from tfpn.math.rectified_raw_moments import HIGHEST_ORDER, rectified_raw_moments
+from tfpn.math.activations.rectified import rectified_moments
+from tfpn.math.activations.rectified_raw_moments import HIGHEST_ORDER, rectified_raw_moments
+from tfpn.types import Distribution, Tensor
 
 
 def _log_normal_cdf(z):
@@ -66,13 +67,13 @@ class RectifiedNormal(distribution.Distribution):
 
     def __init__(
         self,
-        loc,
-        scale=None,
-        squared_scale=None,
-        validate_args=False,
-        allow_nan_stats=True,
-        name="RectifiedNormal",
-    ):
+        loc: Tensor,
+        scale: Tensor | None = None,
+        squared_scale: Tensor | None = None,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "RectifiedNormal",
+    ) -> None:
         parameters = dict(locals())
         if (scale is None) == (squared_scale is None):
             raise ValueError("give exactly one of scale and squared_scale.")
@@ -105,12 +106,12 @@ class RectifiedNormal(distribution.Distribution):
         }
 
     @property
-    def loc(self):
+    def loc(self) -> Tensor:
         """Mean of the underlying normal."""
         return self._loc
 
     @property
-    def scale(self):
+    def scale(self) -> Tensor:
         """Standard deviation of the underlying normal."""
         if self._scale is not None:
             return self._scale
@@ -120,15 +121,15 @@ class RectifiedNormal(distribution.Distribution):
         return tf.where(none, tf.zeros_like(root), root)
 
     @property
-    def squared_scale(self):
+    def squared_scale(self) -> Tensor:
         """Variance of the underlying normal."""
         return tf.square(self._scale) if self._squared_scale is None else self._squared_scale
 
-    def normal(self):
+    def normal(self) -> Distribution:
         """The underlying normal distribution."""
         return normal.Normal(self.loc, self.scale)
 
-    def mean_and_variance(self):
+    def mean_and_variance(self) -> tuple[Tensor, Tensor]:
         """Both at the cost of one."""
         loc, variance = self.loc, self.squared_scale
         if loc.shape.rank is None or loc.shape.as_list() != variance.shape.as_list():
@@ -143,7 +144,7 @@ class RectifiedNormal(distribution.Distribution):
         mean, variance = rectified_moments(loc / unit, tf.square(scale / unit))
         return unit * mean, unit * (unit * variance)
 
-    def raw_moment(self, order):
+    def raw_moment(self, order: int) -> Tensor:
         """``E[h^order]`` for an order from 1 to 4: `tfpn.math.rectified_raw_moments`."""
         if isinstance(order, bool) or order not in range(1, HIGHEST_ORDER + 1):
             raise ValueError(f"order is {order!r}; expected an integer from 1 to {HIGHEST_ORDER}.")

@@ -6,11 +6,12 @@ batches in any number of leading axes.
 """
 
 import math
+from typing import Any
 
 import onnx.parser
 import tensorflow as tf
 
-from tfpn.math.rectified import _M2_COEFFICIENTS
+from tfpn.math.activations.rectified import M2_COEFFICIENTS
 
 DOMAIN = "tfpn"
 OPSET = 18
@@ -84,7 +85,7 @@ _BACKWARD = {
 }
 
 
-def functions():
+def functions() -> list[Any]:
     """The functions that a file may call: ``Cholesky_float`` and so on.
 
     ``Cholesky`` takes symmetric matrices [..., n, n] and gives their lower factors;
@@ -109,7 +110,7 @@ def _function(name, inputs, body, dtype, **parts):
 
 
 def _erfc():
-    """2 Phi(-sqrt(2) x), as `tfpn.math.rectified` computes it, in double precision."""
+    """2 Phi(-sqrt(2) x), as `tfpn.math.activations.rectified` computes it, in double precision."""
     lines = []
 
     def constant(name, value):
@@ -129,7 +130,7 @@ def _erfc():
     ):
         constant(name, value)
     lines += ["size = Abs (x)", "scaled = Mul (size, root)", "t = Min (scaled, largest)"]
-    for name, coefficients in zip(("p", "q"), _M2_COEFFICIENTS[tf.float64], strict=True):
+    for name, coefficients in zip(("p", "q"), M2_COEFFICIENTS[tf.float64], strict=True):
         polynomial(name, coefficients)
     lines += """
         square = Mul (t, t)

@@ -5,9 +5,10 @@ import os
 import tensorflow as tf
 
 from tfpn.exporting._signature import input_signature
+from tfpn.types import Model, PathLike
 
 
-def onnx(model, path):
+def onnx(model: Model, path: PathLike) -> None:
     """Writes a model's predictions as an ONNX file, with free numbers of examples and points.
 
     The file computes what ``model(x, training=False)`` does, but for the checks of the data: a

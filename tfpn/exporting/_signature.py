@@ -1,10 +1,14 @@
 """What both formats share: the exported function and its input."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
+from tfpn.types import Model
 
-def input_signature(model):
+
+def input_signature(model: Model) -> Any:
     """The specification of a model's input dict, with free numbers of examples and points.
 
     Raises:

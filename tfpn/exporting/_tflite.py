@@ -7,9 +7,10 @@ import tensorflow as tf
 from tensorflow.lite.python.convert import ConverterError
 
 from tfpn.exporting._signature import input_signature
+from tfpn.types import Model, PathLike
 
 
-def tflite(model, path, select_ops=True):
+def tflite(model: Model, path: PathLike, select_ops: bool = True) -> None:
     """Writes a model's predictions as a TensorFlow Lite file, by Keras's ``model.export``.
 
     Everything that conditions a Gaussian process needs a Cholesky factorisation, which TensorFlow

@@ -1,6 +1,7 @@
 """From TensorFlow's operations to those of ONNX."""
 
 import logging
+from typing import Any
 
 import numpy as np
 import onnx
@@ -8,10 +9,12 @@ import tensorflow as tf
 import tf2onnx
 from onnx import TensorProto
 
+from tfpn import files
 from tfpn.exporting._functions import DOMAIN, OPSET, functions
+from tfpn.types import Model, PathLike
 
 
-def translate(predict):
+def translate(predict: Any) -> Any:
     """Translates a concrete function with named outputs.
 
     Returns:
@@ -29,10 +32,10 @@ def translate(predict):
     return model, sorted({node.op_type for node in _nodes(model) if not _is_known(node)})
 
 
-def write(model, path):
+def write(model: Model, path: PathLike) -> None:
     """Writes an ONNX model that has been checked."""
     onnx.checker.check_model(model)
-    onnx.save(model, path)
+    files.write(path, model.SerializeToString())
 
 
 def _converted(predict):

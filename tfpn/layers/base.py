@@ -1,18 +1,21 @@
 """What all layers on Gaussian process feature maps share."""
 
-import numbers
+import dataclasses
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from tfpn.checks import check_choice, check_flag, check_number, check_positive, same_sizes
 from tfpn.contract import KEYS
 from tfpn.math.channels import channel_sum
-from tfpn.math.checks import same_sizes
-from tfpn.math.conditioning import NOISE, TRAINS
 from tfpn.math.fusion import fusion
-from tfpn.math.low_rank import factors_first, factors_last
+from tfpn.math.kernels import Kernel, kernel_config, read_mixture
+from tfpn.math.posterior import NOISE, TRAINS, Observed
 from tfpn.math.replicas import replica_id, replica_sum
+from tfpn.math.uncertainty import KEYS_BESIDE, Diagonal, carried_by
+from tfpn.types import Config, KernelLike, Trains
 
 if keras.backend.backend() != "tensorflow":
     raise ImportError(
@@ -20,10 +23,6 @@ if keras.backend.backend() != "tensorflow":
         "environment variable KERAS_BACKEND=tensorflow before keras is first imported."
     )
 
-
-# What may travel beside the contract's three keys: how the errors at different points and channels
-# go together. See `tfpn.math.low_rank` and `tfpn.math.joint`.
-COHERENT = ("factors", "covariance")
 
 # Lengths whose squares, of a hundredth and of the hundredfold too, are in float32's range.
 _LENGTHS = 1e-15, 1e15
@@ -37,19 +36,19 @@ class GPLayer(keras.layers.Layer):
     """A layer from observations to observations.
 
     Inputs and outputs are dicts of ``points`` [B, N, d], ``values`` [B, N, c] and ``variance``
-    [B, N, c] (see `tfpn.observations`). After a convolution with ``uncertainty="low_rank"`` they
-    hold ``factors`` [B, N, c, r] besides, after one with "joint" ``covariance`` [B, N, c, N, c].
+    [B, N, c] (see `tfpn.observations`). What goes beside them says how errors at different points
+    and channels belong together (`tfpn.math.uncertainty`).
     The algebra runs in float64 under a float64 policy and in float32 under every other one, as
     there are no half-precision factorisations; that is also the outputs' dtype.
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         # Keras would cast float32 points to half precision under a mixed policy.
         super().__init__(autocast=False, **kwargs)
         self._built_for = None  # d and c, where weights depend on them
 
     @property
-    def algebra_dtype(self):
+    def algebra_dtype(self) -> str:
         """Dtype of the layer's computations and outputs, "float32" or "float64"."""
         return "float64" if self.compute_dtype == "float64" else "float32"
 
@@ -61,6 +60,15 @@ class GPLayer(keras.layers.Layer):
                 for key, value in observations.items()
             }
         return super().__call__(observations, *args, **kwargs)
+
+    def compute_output_shape(self, *shapes: Any) -> Any:
+        """Shapes of the output for those of the inputs, as wrappers of layers ask for them."""
+
+        def symbolic(shape):
+            return keras.KerasTensor(shape, dtype=self.algebra_dtype)
+
+        inputs = (keras.tree.map_shape_structure(symbolic, shape) for shape in shapes)
+        return keras.tree.map_structure(lambda t: t.shape, self.compute_output_spec(*inputs))
 
     def _read_numbers(self, key, values):
         try:
@@ -75,7 +83,7 @@ class GPLayer(keras.layers.Layer):
     def _cast(self, tensor):
         return tf.cast(tf.convert_to_tensor(tensor), self.algebra_dtype)
 
-    def add_weight(self, **kwargs):
+    def add_weight(self, **kwargs: Any) -> Any:
         """Keras's, with weights that are read in their own precision under a mixed policy too."""
         return super().add_weight(autocast=False, **kwargs)
 
@@ -119,7 +127,7 @@ class GPLayer(keras.layers.Layer):
 
     def _check_shapes(self, shapes):
         """Raises unless ``shapes`` is a dict of the contract's three shapes; returns d and c."""
-        if not isinstance(shapes, dict) or set(shapes) - set(COHERENT) != set(KEYS):
+        if not isinstance(shapes, dict) or set(shapes) - set(KEYS_BESIDE) != set(KEYS):
             found = sorted(shapes) if isinstance(shapes, dict) else type(shapes).__name__
             raise ValueError(
                 f"{type(self).__name__} {self.name!r} takes a dict with the keys "
@@ -142,53 +150,47 @@ class GPLayer(keras.layers.Layer):
                     f"{type(self).__name__} {self.name!r}: points {tuple(shapes['points'])} and "
                     f"values {tuple(shapes['values'])} disagree on the number of {what}."
                 )
-        self._check_coherent_shapes(shapes)
-        found = shapes["points"][-1], shapes["values"][-1]
-        if self._built_for not in (None, found):
+        self._check_shapes_beside(shapes)
+        sizes = shapes["points"][-1], shapes["values"][-1]
+        if self._built_for not in (None, sizes):
             raise ValueError(
                 f"{type(self).__name__} {self.name!r} was built for {self._built_for[0]} "
                 f"dimension(s) and {self._built_for[1]} channel(s), found points "
                 f"{tuple(shapes['points'])} and values {tuple(shapes['values'])}."
             )
-        return found
+        return sizes
 
-    def _check_coherent_shapes(self, shapes):
-        batch, points, channels = shapes["values"]
-        for key, expected in (
-            ("factors", [batch, points, channels, None]),
-            ("covariance", [batch, points, channels, points, channels]),
-        ):
-            if key in shapes and not tf.TensorShape(shapes[key]).is_compatible_with(expected):
+    def _check_shapes_beside(self, shapes):
+        found = set(KEYS_BESIDE) & set(shapes)
+        if len(found) > 1:
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r} takes one of {KEYS_BESIDE}, found "
+                f"{' and '.join(sorted(found))}."
+            )
+        for key in found:
+            expected = carried_by(found).shape(shapes["values"], shapes[key])
+            if not tf.TensorShape(shapes[key]).is_compatible_with(expected):
                 raise ValueError(
                     f"{type(self).__name__} {self.name!r}: {key} has shape {tuple(shapes[key])}, "
                     f"expected {tuple(expected)} for values {tuple(shapes['values'])}."
                 )
-        if set(COHERENT) <= set(shapes):
-            raise ValueError(
-                f"{type(self).__name__} {self.name!r} takes factors or covariance, found both."
-            )
 
-    def _coherent(self, observations):
-        """The factors as [r, B, N, c] or None, and the covariance or None."""
-        factors, covariance = (
-            self._cast(observations[key]) if key in observations else None for key in COHERENT
-        )
-        return None if factors is None else factors_first(factors), covariance
+    def _read_beside(self, way, observations):
+        """What goes beside the observations' variance as the strategy takes it, or None."""
+        return way.read(self._cast(observations[way.key])) if way.key in observations else None
 
-    def _output(self, points, values, variance, infinite, factors=None, covariance=None):
+    def _output(self, points, values, variance, infinite, way=None, beside=None):
         """The contract's dict: ``infinite`` [B, N, 1 or c] is +inf where unobserved, 0 elsewhere.
 
         NaN never leaves quietly: outside XLA-compiled functions it raises an error with the
         layer's name.
         """
-        beside = [tensor for tensor in (factors, covariance) if tensor is not None]
-        self._check_finite(values, variance, *beside)
         output = {"points": points, "values": values, "variance": variance + infinite}
-        if factors is not None:
-            output["factors"] = factors_last(factors)
-        if covariance is not None:
-            output["covariance"] = covariance
-        return output
+        if beside is None:
+            self._check_finite(values, variance)
+            return output
+        self._check_finite(values, variance, beside)
+        return {**output, way.key: way.write(beside)}
 
     def _check_finite(self, *tensors):
         """Raises tf.errors.InvalidArgumentError if a sum over a tensor is not finite."""
@@ -199,32 +201,32 @@ class GPLayer(keras.layers.Layer):
             "NaN, infinity or huge numbers in its input's values, where observed, and its weights",
         )
 
-    def _spec(self, points, *value_shape, rank=None, joint=False):
-        """Symbolic output; ``rank`` adds factors and ``joint`` a covariance."""
+    def _spec(self, shape, way=None, given=None, **others):
+        """Symbolic dict of values and variance of a shape, and what the strategy adds to them.
 
-        def spec(*shape):
+        Args:
+            shape: of the values.
+            way: the strategy; by default variances alone.
+            given: the input of the layer, which may hold what goes beside the variance.
+            others: tensors that pass through.
+        """
+        way = way or Diagonal()
+
+        def spec(shape):
             return keras.KerasTensor(shape, dtype=self.algebra_dtype)
 
-        output = {
-            "points": spec(*points.shape),
-            "values": spec(*value_shape),
-            "variance": spec(*value_shape),
-        }
-        if rank is not None:
-            output["factors"] = spec(*value_shape, rank)
-        if joint:
-            output["covariance"] = spec(*value_shape, *value_shape[1:])
+        output = {key: spec(tensor.shape) for key, tensor in others.items()}
+        output |= {"values": spec(shape), "variance": spec(shape)}
+        if way.key:
+            beside = given[way.key].shape if way.key in (given or ()) else None
+            output[way.key] = spec(way.shape(shape, beside))
         return output
 
     def _spec_like(self, observations, channels):
-        """Symbolic output for ``channels`` channels, with the coherent entries of the input."""
-        return self._spec(
-            observations["points"],
-            *observations["values"].shape[:2],
-            channels,
-            rank=observations["factors"].shape[-1] if "factors" in observations else None,
-            joint="covariance" in observations,
-        )
+        """Symbolic output of ``channels`` channels that carries what the input does."""
+        shape = (*observations["values"].shape[:2], channels)
+        way = carried_by(observations)
+        return self._spec(shape, way, observations, points=observations["points"])
 
 
 class GPPosteriorLayer(GPLayer):
@@ -239,21 +241,25 @@ class GPPosteriorLayer(GPLayer):
     def __init__(
         self,
         *,
-        length_scale,
-        signal_std,
-        observation_noise,
-        noise,
-        marginal_likelihood_weight,
-        marginal_likelihood_trains,
-        **kwargs,
-    ):
+        length_scale: float,
+        signal_std: float,
+        observation_noise: float | None,
+        noise: str,
+        kernel: KernelLike,
+        double_precision: bool,
+        marginal_likelihood_weight: float,
+        marginal_likelihood_trains: Trains,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
+        self.prior_kernel = kernel_config(kernel)
+        self.double_precision = check_flag("double_precision", double_precision)
         self.length_scale = self._check_length("length_scale", length_scale)
         self.signal_std = check_positive("signal_std", signal_std)
         if observation_noise is not None:
             observation_noise = check_positive("observation_noise", observation_noise)
         self.observation_noise = observation_noise
-        self.noise = check_choice("noise", noise, NOISE)
+        self.noise = check_choice("noise", noise, tuple(NOISE))
         self.marginal_likelihood_weight = check_number(
             "marginal_likelihood_weight", marginal_likelihood_weight, low=0.0
         )
@@ -293,17 +299,48 @@ class GPPosteriorLayer(GPLayer):
                 "log_observation_noise", self.observation_noise, shape
             )
 
-    def _prior(self):
-        """Keyword arguments of the mathematical functions."""
-        return {
-            "signal_std": tf.exp(self._cast(self.log_signal_std)),
-            "length_scale": tf.exp(self._cast(self.log_length_scale)),
-            "noise": self.noise,
-            "observation_noise": 0.0
-            if self.log_observation_noise is None
-            else tf.exp(2.0 * self._cast(self.log_observation_noise)),
-            "marginal_likelihood_trains": self.marginal_likelihood_trains,
-        }
+    def _observed(self, points, values, variance):
+        """The observations with the layer's prior, ready to be conditioned on."""
+        observed = tf.reduce_any(tf.math.is_finite(variance), axis=-1, keepdims=True)
+        check = tf.debugging.Assert(
+            tf.reduce_all(tf.math.is_finite(points) | ~observed),
+            [
+                f"{type(self).__name__} {self.name!r}: points holds NaN or infinity where a value "
+                "is observed; check it by tfpn.observations."
+            ],
+        )
+        with tf.control_dependencies([] if check is None else [check]):
+            values = tf.identity(values)
+        noise = tf.zeros([], self.algebra_dtype)
+        if self.log_observation_noise is not None:
+            noise = tf.exp(2.0 * self._cast(self.log_observation_noise))
+        return Observed(
+            points,
+            values,
+            variance,
+            self._kernel(),
+            self.noise,
+            noise,
+            self.marginal_likelihood_trains,
+            self.double_precision,
+        )
+
+    def _in_float64(self, points, values, variance):
+        """`_observed` in float64, with the least noise that the layer itself has."""
+        observed = self._observed(points, values, variance).cast(tf.float64)
+        if self.algebra_dtype == "float64":
+            return observed
+        if self.double_precision:
+            return dataclasses.replace(observed, variance=observed.resolved_variance())
+        return dataclasses.replace(observed, floor_dtype=tf.float32)
+
+    def _kernel(self):
+        """The prior's kernel, by the layer's weights."""
+        return Kernel(
+            tf.exp(self._cast(self.log_signal_std)),
+            tf.exp(self._cast(self.log_length_scale)),
+            read_mixture(self.prior_kernel),
+        )
 
     def _get_own_losses(self):
         """Keras's, of this replica alone: replicas take turns, and Keras keeps one list."""
@@ -331,58 +368,15 @@ class GPPosteriorLayer(GPLayer):
         # As Keras weighs a batch's loss in the mean over an epoch.
         self.nll_tracker.update_state(mean, sample_weight=tf.shape(variance)[0])
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "length_scale": self.length_scale,
             "signal_std": self.signal_std,
             "observation_noise": self.observation_noise,
             "noise": self.noise,
+            "kernel": self.prior_kernel,
+            "double_precision": self.double_precision,
             "marginal_likelihood_weight": self.marginal_likelihood_weight,
             "marginal_likelihood_trains": self.marginal_likelihood_trains,
         }
-
-
-def check_positive(name, value):
-    """``value`` as a float; raises ValueError unless it is finite and positive."""
-    number = _number(value)
-    if not (np.isfinite(number) and number > 0.0):
-        raise ValueError(f"{name} must be positive and finite, found {value!r}.")
-    return number
-
-
-def check_number(name, value, low, high=np.inf):
-    """``value`` as a float; raises ValueError unless it is in [low, high)."""
-    number = _number(value)
-    if not low <= number < high:
-        wanted = f">= {low:g} and finite" if high == np.inf else f"in [{low:g}, {high:g})"
-        raise ValueError(f"{name} must be {wanted}, found {value!r}.")
-    return number
-
-
-def _number(value):
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return np.nan
-
-
-def check_choice(name, value, choices):
-    """``value``; raises ValueError unless it is one of ``choices``."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {choices}, found {value!r}.")
-    return value
-
-
-def check_count(name, value):
-    """``value`` as an int; raises ValueError unless it is a positive whole number."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or value % 1 or value < 1:
-        raise ValueError(f"{name} must be a positive whole number, found {value!r}.")
-    return int(value)
-
-
-def check_flag(name, value):
-    """``value`` as a bool; raises ValueError unless it is one."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False, found {value!r}.")
-    return bool(value)

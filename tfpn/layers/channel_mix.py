@@ -1,13 +1,16 @@
 """Mixing of channels, point by point."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
-from tfpn.layers.base import GPLayer, check_count, check_flag
+from tfpn.checks import check_count, check_flag
+from tfpn.layers.base import GPLayer
 from tfpn.math.channels import mix_channels
-from tfpn.math.joint import marginal_variance, mix_covariance, observed_pairs
-from tfpn.math.low_rank import factor_variance, remainder_variance
 from tfpn.math.missing import missing_mask, observed_only, penalty
+from tfpn.math.uncertainty import carried_by
+from tfpn.types import Config, Initializer, Observations, Tensor
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -40,20 +43,20 @@ class ChannelMix(GPLayer):
 
     def __init__(
         self,
-        filters,
+        filters: int,
         *,
-        use_bias=True,
-        kernel_initializer="he_normal",
-        bias_initializer="zeros",
-        **kwargs,
-    ):
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "he_normal",
+        bias_initializer: Initializer = "zeros",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.filters = check_count("filters", filters)
         self.use_bias = check_flag("use_bias", use_bias)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
 
-    def build(self, observations_shape):
+    def build(self, observations_shape: Any) -> None:
         _, channels = self._built_for = self._check_shapes(observations_shape)
         self.kernel = self.add_weight(
             name="kernel", shape=(channels, self.filters), initializer=self.kernel_initializer
@@ -64,32 +67,26 @@ class ChannelMix(GPLayer):
                 name="bias", shape=(self.filters,), initializer=self.bias_initializer
             )
 
-    def call(self, observations):
+    def call(self, observations: Observations, training: bool = False) -> dict[str, Tensor]:
         points, values, variance = self._unpack(observations)
-        factors, covariance = self._coherent(observations)
+        way = carried_by(observations)
         infinite = penalty(tf.reduce_max(variance, axis=-1, keepdims=True))
         missing = missing_mask(infinite)
         kernel = self._cast(self.kernel)
         bias = None if self.bias is None else self._cast(self.bias)
         mixed = mix_channels(observed_only(values, missing), kernel, bias) * (1.0 - missing)
-        variance = observed_only(variance, missing)
-        if covariance is not None:
-            covariance = mix_covariance(covariance, kernel) * observed_pairs(missing)
-            return self._output(
-                points, mixed, marginal_variance(covariance), infinite, covariance=covariance
-            )
-        if factors is None:
-            mixed_variance = mix_channels(variance, tf.square(kernel))
-        else:  # only the remainder is independent
-            remainder = remainder_variance(variance, factors)
-            factors = mix_channels(factors, kernel) * (1.0 - missing)
-            mixed_variance = mix_channels(remainder, tf.square(kernel)) + factor_variance(factors)
-        return self._output(points, mixed, mixed_variance, infinite, factors)
+        variance, beside = way.mix(
+            observed_only(variance, missing),
+            self._read_beside(way, observations),
+            kernel,
+            missing,
+        )
+        return self._output(points, mixed, variance, infinite, way, beside)
 
-    def compute_output_spec(self, observations):
+    def compute_output_spec(self, observations: Observations, training: bool = False) -> Any:
         return self._spec_like(observations, self.filters)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "filters": self.filters,

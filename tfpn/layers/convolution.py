@@ -5,7 +5,9 @@ import tensorflow as tf
 
 from tfpn.layers.base import GPPosteriorLayer
 from tfpn.math.missing import penalty
+from tfpn.math.pieces import in_pieces, piece_length
 from tfpn.spacing import point_spacing
+from tfpn.types import Observations, Tensor
 
 # Initial length scale, drift step and diffusion radius, in units of the points' spacing.
 LENGTH_PER_SPACING = 1.0
@@ -24,7 +26,7 @@ class GPConvolution(GPPosteriorLayer):
                 f"expected [B, M, {dim}] for points {tuple(points_shape)}."
             )
 
-    def adapt(self, data):
+    def adapt(self, data: Observations) -> None:
         """Sets the layer's scales, signal and noise level from data, before training.
 
         The spacing, which sets length scale and flows, is the median distance of a point to its
@@ -68,6 +70,22 @@ class GPConvolution(GPPosteriorLayer):
         self._check_query(query.shape, points.shape)
         query = self._cast(query)
         return query, query, tf.zeros_like(query[..., :1])
+
+    def _in_pieces(self, convolved, points, query, training):
+        """Mean, variance and marginal likelihood by ``convolved(query)``.
+
+        Many query points are taken in pieces, but for training, whose gradient keeps all of them.
+        """
+        length = None if training else piece_length(*points.shape[:2])
+        likelihoods: list[Tensor] = []
+
+        def piece(query):
+            mean, variance, _, nll = convolved(query)
+            likelihoods[:] = [nll]  # the same for all
+            return mean, variance
+
+        mean, variance = in_pieces(piece, query, length)
+        return mean, variance, likelihoods[0]
 
     def _padding_penalty(self, variance):
         """+inf at points without any observed channel, 0 elsewhere, [B, N, 1]."""

@@ -1,11 +1,16 @@
 """Normalisation of GP feature maps, channel by channel."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
-from tfpn.layers.base import GPLayer, check_number, check_positive
+from tfpn.checks import check_number, check_positive
+from tfpn.layers.base import GPLayer
 from tfpn.math.missing import observed_entries, penalty
 from tfpn.math.normalization import normalize
+from tfpn.math.uncertainty import carried_by
+from tfpn.types import Config, Observations, Tensor
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -24,7 +29,9 @@ class GPNormalization(GPLayer):
         epsilon: added to q^2.
 
     Input and output:
-        The observations dict; points [B, N, d] pass through, values and variance [B, N, c].
+        The observations dict; points [B, N, d] pass through, values and variance [B, N, c]. In
+        ``call`` a second argument ``weights`` [B, N, 1] says how much each point counts in the
+        batch's statistics, by default 1.
 
     Example:
 
@@ -36,12 +43,12 @@ class GPNormalization(GPLayer):
     True
     """
 
-    def __init__(self, *, momentum=0.95, epsilon=1e-5, **kwargs):
+    def __init__(self, *, momentum: float = 0.95, epsilon: float = 1e-5, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.momentum = check_number("momentum", momentum, low=0.0, high=1.0)
         self.epsilon = check_positive("epsilon", epsilon)
 
-    def build(self, observations_shape):
+    def build(self, observations_shape: Any, weights_shape: Tensor | None = None) -> None:
         _, channels = self._built_for = self._check_shapes(observations_shape)
 
         def weight(name, initializer, trainable=True):
@@ -55,16 +62,23 @@ class GPNormalization(GPLayer):
         self.moving_variance = weight("moving_variance", "ones", trainable=False)
         self.updates = weight("updates", "zeros", trainable=False)
 
-    def call(self, observations, training=False):
+    def call(
+        self, observations: Observations, weights: Tensor | None = None, training: bool = False
+    ) -> dict[str, Tensor]:
         points, values, variance = self._unpack(observations)
-        factors, covariance = self._coherent(observations)
+        way = carried_by(observations)
         gamma, beta = self._cast(self.gamma), self._cast(self.beta)
         fusion = self._fusion(training, values.shape[-1], points)
         if training and self.trainable:
             infinite = penalty(variance)
             with fusion:
                 values, variance, scale, *statistics = normalize(
-                    values, variance, gamma, beta, self.epsilon
+                    values,
+                    variance,
+                    gamma,
+                    beta,
+                    self.epsilon,
+                    None if weights is None else self._cast(weights),
                 )
             self._update_averages(*statistics)
         else:
@@ -74,11 +88,8 @@ class GPNormalization(GPLayer):
             shift = beta - self._cast(self.moving_mean) * scale
             values = values * scale + shift * (1.0 - missing)
             variance *= tf.square(scale)
-        if factors is not None:
-            factors *= scale
-        if covariance is not None:
-            covariance *= scale[:, None, None] * scale
-        return self._output(points, values, variance, infinite, factors, covariance)
+        beside = way.scale(self._read_beside(way, observations), scale)
+        return self._output(points, values, variance, infinite, way, beside)
 
     def _update_averages(self, mean, spread, count):
         updates, updates_dtype = self._cast(self.updates), self.updates.dtype
@@ -91,8 +102,10 @@ class GPNormalization(GPLayer):
             moving.assign(tf.cast(new, moving.dtype))
         self.updates.assign(tf.cast(updates + tf.cast(count > 0.0, updates.dtype), updates_dtype))
 
-    def compute_output_spec(self, observations, training=False):
+    def compute_output_spec(
+        self, observations: Observations, weights: Tensor | None = None, training: bool = False
+    ) -> Any:
         return self._spec_like(observations, observations["values"].shape[-1])
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "momentum": self.momentum, "epsilon": self.epsilon}

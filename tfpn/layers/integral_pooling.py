@@ -1,15 +1,19 @@
 """Global pooling: the integral of a GP."""
 
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn.layers.base import GPPosteriorLayer, check_positive
-from tfpn.math.joint import integrate_joint
-from tfpn.math.low_rank import integrate_low_rank
+from tfpn.checks import check_positive
+from tfpn.layers.base import GPPosteriorLayer
 from tfpn.math.missing import penalty
-from tfpn.math.pooling import integrate
 from tfpn.math.posterior import floored_variance
+from tfpn.math.uncertainty import carried_by
+from tfpn.types import Config, KernelLike, Observations, Tensor, Trains
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -29,7 +33,10 @@ class IntegralPooling(GPPosteriorLayer):
             the integral itself; the d-th root of the domain's volume gives the average over the
             domain, which does not depend on the unit of the coordinates.
         spacing: initial length scale, unless ``length_scale`` is given.
-        signal_std, length_scale, observation_noise, noise, marginal_likelihood_weight,
+        double_precision: whether a float32 layer conditions in float64 on the variances as they
+            are. Without it they have float32's least variance, as in `PNConv`, and integrals over
+            the whole space or of a joint covariance are computed in float32.
+        signal_std, length_scale, observation_noise, noise, kernel, marginal_likelihood_weight,
             marginal_likelihood_trains: as in `PNConv`.
 
     Input:
@@ -54,18 +61,20 @@ class IntegralPooling(GPPosteriorLayer):
     def __init__(
         self,
         *,
-        box=None,
-        disc=None,
-        unit=1.0,
-        spacing=0.1,
-        signal_std=1.0,
-        length_scale=None,
-        observation_noise=None,
-        noise="shared",
-        marginal_likelihood_weight=0.0,
-        marginal_likelihood_trains="kernel",
-        **kwargs,
-    ):
+        box: Sequence[Any] | None = None,
+        disc: Mapping[str, Any] | None = None,
+        unit: float = 1.0,
+        spacing: float = 0.1,
+        signal_std: float = 1.0,
+        length_scale: float | None = None,
+        observation_noise: float | None = None,
+        noise: str = "shared",
+        kernel: KernelLike = "rbf",
+        double_precision: bool = True,
+        marginal_likelihood_weight: float = 0.0,
+        marginal_likelihood_trains: Trains = "kernel",
+        **kwargs: Any,
+    ) -> None:
         self.spacing = check_positive("spacing", spacing)
         self.unit = check_positive("unit", unit)
         super().__init__(
@@ -73,6 +82,8 @@ class IntegralPooling(GPPosteriorLayer):
             signal_std=signal_std,
             observation_noise=observation_noise,
             noise=noise,
+            kernel=kernel,
+            double_precision=double_precision,
             marginal_likelihood_weight=marginal_likelihood_weight,
             marginal_likelihood_trains=marginal_likelihood_trains,
             **kwargs,
@@ -82,7 +93,7 @@ class IntegralPooling(GPPosteriorLayer):
         self.box = None if box is None else read_box(box)
         self.disc = None if disc is None else read_disc(disc)
 
-    def build(self, observations_shape):
+    def build(self, observations_shape: Any) -> None:
         dim, channels = self._built_for = self._check_shapes(observations_shape)
         for side in self.box or ():
             if np.ndim(side) and np.shape(side) != (dim,):
@@ -103,82 +114,77 @@ class IntegralPooling(GPPosteriorLayer):
             trainable=False,
         )
 
-    def set_unit(self, unit):
+    def set_unit(self, unit: float) -> None:
         """Sets the unit of length of the integral."""
         self.log_unit.assign(np.log(check_positive("unit", unit)))
 
-    def set_spacing(self, spacing):
+    def set_spacing(self, spacing: float) -> None:
         """Sets the length scale to its start value for ``spacing``."""
         scale = self._check_length("spacing", spacing) / self.spacing
         self.log_length_scale.assign(np.log(self.length_scale * scale))
 
-    def call(self, observations):
+    def call(self, observations: Observations, training: bool = False) -> dict[str, Tensor]:
         points, values, variance = self._unpack(observations)
-        factors, covariance = self._coherent(observations)
-        # A finite variance in float64: the observations explain nearly all of the integral's
-        # variance, and the difference would lose float32's digits. A joint covariance would take
-        # too much memory.
-        finite = self.box is not None or self.disc is not None
-        exact = "float64" if finite and covariance is None else self.algebra_dtype
-        prior = {
-            key: tf.cast(value, exact) if tf.is_tensor(value) else value
-            for key, value in self._prior().items()
-        }
-        given = points, values, self._floored(variance, prior)
-        points, values, noise_variance = (tf.cast(tensor, exact) for tensor in given)
+        way = carried_by(observations)
+        beside = self._read_beside(way, observations)
+        if beside is not None and self.noise != "shared":
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r}: {way.key} needs noise='shared', found "
+                f"{self.noise!r}."
+            )
+        observed = self._observed(points, values, variance)
+        if not self.double_precision:
+            observed = dataclasses.replace(observed, variance=self._floored(observed))
+        # The observations explain nearly all of a finite variance, so that the difference would
+        # lose float32's digits.
+        wide = self.double_precision or (self._is_finite and way.integrates_in_float64)
+        observed = dataclasses.replace(observed, double_precision=wide).widened()
+        exact = observed.values.dtype
         # Coordinates in units of `unit`, rather than results over its powers, which may overflow.
         unit = tf.exp(tf.cast(self.log_unit, exact))
-        prior["length_scale"] /= unit
-        domain = {}
+        kernel = observed.kernel
+        observed = dataclasses.replace(
+            observed,
+            points=observed.points / unit,
+            kernel=dataclasses.replace(kernel, length_scale=kernel.length_scale / unit),
+        )
+        region = {}
         if self.box:
-            domain["box"] = tuple(tf.constant(side, exact) / unit for side in self.box)
+            region["box"] = tuple(tf.constant(side, exact) / unit for side in self.box)
         if self.disc:
-            domain["disc"] = tuple(
+            region["disc"] = tuple(
                 tf.constant(self.disc[key], exact) / unit for key in ("centre", "radius")
             )
-        given = points / unit, values, noise_variance
-        if factors is not None:
-            _shared(prior)
-            factors = tf.cast(factors, exact)
-            mean, pooled, factors, nll = integrate_low_rank(*given, factors, **domain, **prior)
-        elif covariance is not None:
-            _shared(prior)
-            mean, covariance, nll = integrate_joint(*given, covariance, **domain, **prior)
-            pooled = tf.linalg.diag_part(covariance)
-        else:
-            mean, pooled, nll = integrate(*given, **domain, **prior)
+        if beside is not None:
+            beside = tf.cast(beside, exact)
+        mean, pooled, beside, nll = way.integrate(observed, region, beside)
         mean, pooled, nll = (self._cast(t) for t in (mean, pooled, nll))
         self._add_marginal_likelihood(nll, variance)
-        self._check_finite(mean, pooled) if finite else self._check_finite(mean)
+        self._check_finite(mean, pooled) if self._is_finite else self._check_finite(mean)
         output = {"values": mean, "variance": pooled}
-        if finite and factors is not None:
-            output["factors"] = tf.transpose(self._cast(factors), [1, 2, 0])
-        if finite and covariance is not None:
-            output["covariance"] = covariance
+        if way.key is not None and beside is not None and self._is_finite:
+            output[way.key] = way.write(self._cast(beside))
         return output
 
-    def _floored(self, variance, prior):
+    @property
+    def _is_finite(self):
+        """Whether the integral has a finite variance."""
+        return self.box is not None or self.disc is not None
+
+    def _floored(self, observed):
         """The variance raised so that with the noise it is what the features' dtype resolves."""
+        variance = observed.variance
         unknown = tf.linalg.matrix_transpose(penalty(variance))  # 0 where observed
-        least = floored_variance(unknown, self._cast(prior["signal_std"]))
+        least = floored_variance(unknown, observed.kernel.signal_std)
         least = tf.linalg.matrix_transpose(least)
-        return tf.maximum(variance, tf.nn.relu(least - self._cast(prior["observation_noise"])))
+        return tf.maximum(variance, tf.nn.relu(least - observed.observation_variance))
 
-    def compute_output_spec(self, observations):
+    def compute_output_spec(self, observations: Observations, training: bool = False) -> Any:
         batch, _, channels = observations["values"].shape
+        way = carried_by(observations) if self._is_finite else None
+        return self._spec((batch, channels), way, observations)
 
-        def spec(*shape):
-            return keras.KerasTensor(shape, dtype=self.algebra_dtype)
-
-        output = {"values": spec(batch, channels), "variance": spec(batch, channels)}
-        finite = self.box is not None or self.disc is not None
-        if finite and "factors" in observations:
-            output["factors"] = spec(batch, channels, observations["factors"].shape[-1])
-        if finite and "covariance" in observations:
-            output["covariance"] = spec(batch, channels, channels)
-        return output
-
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "box": self.box,
@@ -188,7 +194,7 @@ class IntegralPooling(GPPosteriorLayer):
         }
 
 
-def read_box(box):
+def read_box(box: Any) -> tuple[Any, Any]:
     """``box`` as numbers and lists, which saving can write down."""
     try:
         low, high = (np.asarray(side, dtype=float) for side in box)
@@ -204,14 +210,16 @@ def read_box(box):
     )
 
 
-def read_disc(disc):
+def read_disc(disc: Any) -> dict[str, Any]:
     """``disc`` as a dict of numbers, which saving can write down; it may be a pair or a dict."""
     try:
         if isinstance(disc, dict):
             if set(disc) != {"centre", "radius"}:
                 raise ValueError
-            disc = disc["centre"], disc["radius"]
-        centre, radius = (np.asarray(part, dtype=float) for part in disc)
+            pair = disc["centre"], disc["radius"]
+        else:
+            pair = disc
+        centre, radius = (np.asarray(part, dtype=float) for part in pair)
         if centre.shape == (2,) and np.all(np.isfinite(centre)) and radius.shape == ():
             if 0.0 < radius < np.inf:
                 return {"centre": centre.tolist(), "radius": float(radius)}
@@ -221,8 +229,3 @@ def read_disc(disc):
         "disc must be (centre, radius), or a dict of the two, with two finite coordinates and a "
         f"positive number, found {disc!r}."
     )
-
-
-def _shared(prior):
-    if prior.pop("noise") != "shared":
-        raise ValueError("factors and joint covariances need IntegralPooling(noise='shared').")

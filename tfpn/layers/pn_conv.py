@@ -1,37 +1,36 @@
 """The convolution: a linear PDE's flow applied exactly to a GP posterior."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn.layers.base import (
-    COHERENT,
-    check_choice,
-    check_count,
-    check_flag,
-    check_positive,
-)
+from tfpn.checks import check_choice, check_count, check_flag, check_positive
 from tfpn.layers.convolution import (
     DIFFUSION_PER_SPACING,
     DRIFT_PER_SPACING,
     LENGTH_PER_SPACING,
     GPConvolution,
 )
-from tfpn.math.conditioning import NOISE
-from tfpn.math.convolution import convolve, convolve_mean
-from tfpn.math.joint import convolve_joint, marginal_variance, observed_pairs
-from tfpn.math.kernels import operator_prior_covariance
-from tfpn.math.low_rank import convolve_low_rank
+from tfpn.math.kernels import read_mixture
 from tfpn.math.missing import missing_mask
-from tfpn.math.posterior import least_variance
-from tfpn.math.process import convolve_process
-from tfpn.math.stochastic import ESTIMATORS, PROBES
+from tfpn.math.operator import Operator
+from tfpn.math.posterior import NOISE
+from tfpn.math.stochastic import ESTIMATORS, PROBES, Estimator
+from tfpn.math.uncertainty import KEYS_BESIDE, UNCERTAINTY, strategy
 from tfpn.spacing import lattice, point_spacing
-
-UNCERTAINTY = ("diagonal", "none", "low_rank", "joint")
-
-# What "low_rank" and "joint" convolutions add to the observations, and take if it is there.
-_INPUT = {"low_rank": "factors", "joint": "covariance"}
+from tfpn.types import (
+    Config,
+    Distribution,
+    Initializer,
+    KernelLike,
+    Observations,
+    Probes,
+    Tensor,
+    Trains,
+    VarianceEstimator,
+)
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -62,11 +61,20 @@ class PNConv(GPConvolution):
         prior: "shared" (one signal standard deviation and one length scale), or "channel" for
             input channels that each have their own, which needs noise="channel" and the exact
             variance: series that change within minutes beside others that change within days.
+        kernel: of the prior: "rbf"; "matern32", "matern52" and "rational_quadratic", for rougher
+            signals; or a `tfpn.math.kernels.ScaleMixture`. A kernel of T Gaussian terms takes T
+            times as long to evaluate; the named ones have about 12.
+        double_precision: whether a float32 layer conditions in float64 where float32's digits do
+            not suffice, for observations of any accuracy and density. False is for features
+            inside a network, whose variances are no measurement's: variances below 3e-5
+            signal_std^2, with more than 75 observed points below that times their number / 75,
+            are raised to that. See `tfpn.math.convolve`.
         uncertainty: "diagonal" returns the exact variance; "none" returns variance 0 at observed
             points, for the ablation without uncertainty. "low_rank" and "joint" also say how the
             errors at different points and channels go together, by ``rank`` factors beside an
-            independent remainder (`tfpn.math.convolve_low_rank`) or by the whole covariance
-            (`tfpn.math.convolve_joint`, for small networks); both need noise="shared".
+            independent remainder (`tfpn.math.uncertainty.low_rank`) or by the whole
+            covariance (`tfpn.math.uncertainty.joint`, for small networks). Both need
+            noise="shared".
         rank: number of factors of "low_rank" that the first convolution finds; later ones take
             their input's.
         variance_estimator: "exact", or "stochastic" for the estimate of the paper's appendix by
@@ -88,7 +96,9 @@ class PNConv(GPConvolution):
 
     Input:
         The observations dict (points [B, N, d], values and variance [B, N, c_in]); in ``call`` a
-        second argument ``query`` [B, M, d] gives the output's points, by default the input's.
+        second argument ``query`` [B, M, d] gives the output's points, by default the input's. Many
+        of them are taken in pieces (outside of training and traced functions), but for
+        "stochastic", "low_rank" and "joint", whose memory grows with M, M^2 and M^2.
 
     Output:
         The observations dict at the input's points (padding stays unobserved), or at all query
@@ -112,28 +122,30 @@ class PNConv(GPConvolution):
 
     def __init__(
         self,
-        filters,
-        num_basis=9,
+        filters: int,
+        num_basis: int = 9,
         *,
-        spacing=0.1,
-        signal_std=1.0,
-        length_scale=None,
-        observation_noise=None,
-        noise="shared",
-        prior="shared",
-        uncertainty="diagonal",
-        rank=8,
-        variance_estimator="exact",
-        num_probes=20,
-        probes="rademacher",
-        seed=None,
-        use_bias=True,
-        kernel_initializer=None,
-        bias_initializer="zeros",
-        marginal_likelihood_weight=0.0,
-        marginal_likelihood_trains="kernel",
-        **kwargs,
-    ):
+        spacing: float = 0.1,
+        signal_std: float = 1.0,
+        length_scale: float | None = None,
+        observation_noise: float | None = None,
+        noise: str = "shared",
+        prior: str = "shared",
+        kernel: KernelLike = "rbf",
+        double_precision: bool = True,
+        uncertainty: str = "diagonal",
+        rank: int = 8,
+        variance_estimator: VarianceEstimator = "exact",
+        num_probes: int = 20,
+        probes: Probes = "rademacher",
+        seed: int | None = None,
+        use_bias: bool = True,
+        kernel_initializer: Initializer | None = None,
+        bias_initializer: Initializer = "zeros",
+        marginal_likelihood_weight: float = 0.0,
+        marginal_likelihood_trains: Trains = "kernel",
+        **kwargs: Any,
+    ) -> None:
         self.spacing = check_positive("spacing", spacing)
         super().__init__(
             length_scale=LENGTH_PER_SPACING * self.spacing
@@ -142,34 +154,37 @@ class PNConv(GPConvolution):
             signal_std=signal_std,
             observation_noise=observation_noise,
             noise=noise,
+            kernel=kernel,
+            double_precision=double_precision,
             marginal_likelihood_weight=marginal_likelihood_weight,
             marginal_likelihood_trains=marginal_likelihood_trains,
             **kwargs,
         )
         self.filters = check_count("filters", filters)
         self.num_basis = check_count("num_basis", num_basis)
-        self.prior = check_choice("prior", prior, NOISE)
+        self.prior = check_choice("prior", prior, tuple(NOISE))
         if self.prior == "channel" and self.noise != "channel":
             raise ValueError(f"prior='channel' needs noise='channel', found {self.noise!r}.")
-        self.uncertainty = check_choice("uncertainty", uncertainty, UNCERTAINTY)
+        self.uncertainty = check_choice("uncertainty", uncertainty, tuple(UNCERTAINTY))
         self.rank = check_count("rank", rank)
-        if self.uncertainty in _INPUT and self.noise != "shared":
-            raise ValueError(
-                f"uncertainty={self.uncertainty!r} needs noise='shared', found {self.noise!r}: "
-                "with channels seen at different points use uncertainty='diagonal'."
-            )
         self.variance_estimator = check_choice("variance_estimator", variance_estimator, ESTIMATORS)
         self.num_probes = check_count("num_probes", num_probes)
         self.probes = check_choice("probes", probes, PROBES)
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
             raise ValueError(f"seed must be an integer or None, found {seed!r}.")
         self.seed = seed
+        way = UNCERTAINTY[self.uncertainty]
+        if self.noise != "shared" and not way.takes_channel_noise:
+            raise ValueError(
+                f"uncertainty={self.uncertainty!r} needs noise='shared', found {self.noise!r}: "
+                "with channels seen at different points use uncertainty='diagonal'."
+            )
         if self.variance_estimator == "stochastic":
-            if self.prior == "channel" and self.uncertainty == "diagonal":
+            if way.takes_estimator and self.prior == "channel":
                 raise ValueError(
                     "variance_estimator='stochastic' needs prior='shared', found 'channel'."
                 )
-            if self.uncertainty in _INPUT:
+            if way.key:
                 raise ValueError(
                     "variance_estimator='stochastic' needs uncertainty='diagonal', found "
                     f"{self.uncertainty!r}."
@@ -179,7 +194,7 @@ class PNConv(GPConvolution):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
 
-    def build(self, observations_shape, query_shape=None):
+    def build(self, observations_shape: Any, query_shape: Any = None) -> None:
         dim, channels = self._built_for = self._check_shapes(observations_shape)
         if query_shape is not None:
             self._check_query(query_shape, observations_shape["points"])
@@ -188,7 +203,9 @@ class PNConv(GPConvolution):
         # Prior variance that the diffusion leaves, relative to s^2. Features as rough as the prior
         # would need the scale 1 / kept, far smoother ones 1; between the blocks of a network the
         # power 2/3 holds mean square and variance best.
-        kept = (1.0 + 2.0 * (radius / self.length_scale) ** 2) ** (-0.5 * dim)
+        mixture = read_mixture(self.prior_kernel)
+        widths = self.length_scale * np.array(mixture.scales)
+        kept = np.dot(mixture.weights, (1.0 + 2.0 * (radius / widths) ** 2) ** (-0.5 * dim))
         self.kernel = self.add_weight(
             name="kernel",
             shape=(self.num_basis, channels, self.filters),
@@ -212,10 +229,9 @@ class PNConv(GPConvolution):
             initializer=lambda shape, dtype: self._initial_diffusion(self.spacing, dtype),
         )
 
-    def _check_coherent_shapes(self, shapes):
-        super()._check_coherent_shapes(shapes)
-        taken = _INPUT.get(self.uncertainty)
-        for key in set(COHERENT) & set(shapes) - {taken}:
+    def _check_shapes_beside(self, shapes):
+        super()._check_shapes_beside(shapes)
+        for key in set(KEYS_BESIDE) & set(shapes) - {UNCERTAINTY[self.uncertainty].key}:
             raise ValueError(
                 f"{type(self).__name__} {self.name!r} with uncertainty={self.uncertainty!r} takes "
                 f"no {key}: all convolutions of a network need the same uncertainty."
@@ -228,7 +244,7 @@ class PNConv(GPConvolution):
         eye = np.tile(np.eye(self._lattice.shape[1]), [self.num_basis, 1, 1])
         return tf.constant(DIFFUSION_PER_SPACING * spacing * eye, dtype)
 
-    def set_spacing(self, spacing):
+    def set_spacing(self, spacing: float) -> None:
         """Sets length scale, drifts and diffusions to their start values for ``spacing``."""
         spacing = self._check_length("spacing", spacing)
         scale = spacing / self.spacing
@@ -237,7 +253,7 @@ class PNConv(GPConvolution):
         self.drift.assign(self._initial_drift(spacing, self.drift.dtype))
         self.diffusion_factor.assign(self._initial_diffusion(spacing, self.diffusion_factor.dtype))
 
-    def adapt(self, data):
+    def adapt(self, data: Observations) -> None:
         """As `GPConvolution.adapt`; with prior="channel" each channel's own spacing and size count.
 
         A channel that no example sees at two points keeps the length scale of all points' spacing,
@@ -264,61 +280,50 @@ class PNConv(GPConvolution):
         self._set_level(levels)
         self.log_length_scale.assign(np.log(lengths))
 
-    def call(self, observations, query=None, training=False):
+    def call(
+        self, observations: Observations, query: Tensor | None = None, training: bool = False
+    ) -> dict[str, Tensor]:
         points, values, variance = self._unpack(observations)
-        factors, covariance = self._coherent(observations)
+        way = self._strategy(training)
+        beside = self._read_beside(way, observations)
         output_points, query, infinite = self._targets(query, points, variance)
         missing = missing_mask(infinite)
-        given = points, values, variance
-        parameters = self._parameters()
+        observed = self._observed(points, values, variance)
+
+        def convolved(query):
+            return way.convolve(observed, self._operator(query), beside, missing)
+
         with self._fusion(training, max(values.shape[-1], self.filters), points, query):
-            if self.uncertainty == "none":
-                mean, nll = convolve_mean(*given, query, **parameters)
-                new_variance = tf.zeros_like(mean)
-            elif self.uncertainty == "diagonal":
-                estimator = self._estimator(training)
-                mean, new_variance, nll = convolve(*given, query, **parameters, **estimator)
-                if estimator:
-                    new_variance = tf.nn.relu(new_variance)
-            elif self.uncertainty == "low_rank":
-                parameters.pop("noise")  # shared
-                mean, new_variance, factors, nll = convolve_low_rank(
-                    *given, factors, query, rank=self.rank, query_weight=1.0 - missing, **parameters
-                )
-                factors *= 1.0 - missing
+            if way.takes_pieces:
+                mean, new_variance, nll = self._in_pieces(convolved, points, query, training)
+                new_beside = None
             else:
-                parameters.pop("noise")
-                mean, covariance, nll = convolve_joint(*given, covariance, query, **parameters)
-                covariance *= observed_pairs(missing)
-                new_variance = marginal_variance(covariance)
+                mean, new_variance, new_beside, nll = convolved(query)
         self._add_marginal_likelihood(nll, variance)
         mean *= 1.0 - missing
-        return self._output(output_points, mean, new_variance, infinite, factors, covariance)
+        return self._output(output_points, mean, new_variance, infinite, way, new_beside)
 
-    def _parameters(self):
-        """Keyword arguments of the mathematical functions."""
+    def _strategy(self, training=False):
+        """The uncertainty's strategy. Every training step draws new probes."""
+        estimator = None
+        if self.variance_estimator == "stochastic":
+            seed = self.seed_generator.next() if training else [0, self.seed or 0]
+            estimator = Estimator(self.num_probes, self.probes, tf.cast(seed, tf.int32))
+        return strategy(self.uncertainty, rank=self.rank, estimator=estimator)
+
+    def _operator(self, query):
+        """The layer's linear operator at query points."""
         factor = self._cast(self.diffusion_factor)
-        return {
-            **self._prior(),
-            "weights": self._cast(self.kernel),
-            "drift": self._cast(self.drift),
-            "diffusion": tf.matmul(factor, factor, transpose_b=True),
-            "bias": None if self.bias is None else self._cast(self.bias),
-        }
+        bias = tf.zeros([self.filters], factor.dtype) if self.bias is None else self.bias
+        return Operator(
+            query,
+            self._cast(self.kernel),
+            self._cast(self.drift),
+            tf.matmul(factor, factor, transpose_b=True),
+            self._cast(bias),
+        )
 
-    def _estimator(self, training):
-        """Keyword arguments that `convolve` takes for the stochastic variance."""
-        if self.variance_estimator == "exact":
-            return {}
-        fixed = [0, self.seed or 0]
-        return {
-            "variance_estimator": self.variance_estimator,
-            "num_probes": self.num_probes,
-            "probes": self.probes,
-            "seed": tf.cast(self.seed_generator.next() if training else fixed, tf.int32),
-        }
-
-    def process(self, observations, query):
+    def process(self, observations: Observations, query: Tensor) -> Distribution:
         """Each output channel's joint distribution over query points.
 
         Args:
@@ -326,54 +331,40 @@ class PNConv(GPConvolution):
             query: points [B, M, d].
 
         Returns:
-            A `tfp.distributions.MultivariateNormalTriL`, batch shape [B, filters], event shape [M].
+            A `tfpn.distributions.ProcessValues`, batch shape [B, filters], event shape [M].
 
         Raises:
             ValueError: with uncertainty="none", or for bad shapes.
         """
         # TensorFlow Probability takes time and memory to load, and training does without.
-        from tfpn.distributions.multivariate_normal import multivariate_normal
+        from tfpn.distributions.process_values import process_values
 
-        if self.uncertainty == "none":
+        way = self._strategy()
+        if not way.has_variance:
             raise ValueError(
                 f"{type(self).__name__} {self.name!r} carries no uncertainty "
-                "(uncertainty='none'), so its output is no distribution."
+                f"(uncertainty={self.uncertainty!r}), so its output is no distribution."
             )
         given = self._unpack(observations)
-        factors, covariance = self._coherent(observations)
+        beside = self._read_beside(way, observations)
         query = self._cast(query)
         self._check_query(query.shape, given[0].shape)
-        parameters = self._parameters()
-        parameters.pop("marginal_likelihood_trains")
-        # In float64, as float32's rounding of the prior would swamp what little variance is left in
-        # some directions between many query points; with the least noise that the layer itself has.
-        observed = tf.math.is_finite(tf.reduce_min(given[2], axis=-1))
-        count = tf.reduce_max(tf.reduce_sum(tf.cast(observed, self.algebra_dtype), axis=-1))
-        floor = least_variance(parameters["signal_std"], count)
-        parameters["observation_noise"] = tf.maximum(parameters["observation_noise"], floor)
-        wide = tf.nest.map_structure(
-            lambda tensor: tf.cast(tensor, tf.float64) if tf.is_tensor(tensor) else tensor,
-            {**parameters, "factors": factors, "covariance": covariance},
+        operator = tf.nest.map_structure(
+            lambda tensor: tf.cast(tensor, tf.float64), self._operator(query)
         )
-        mean, covariance = convolve_process(
-            *(tf.cast(tensor, tf.float64) for tensor in (*given, query)), **wide
-        )
-        flow = {key: wide[key] for key in ("signal_std", "length_scale", "drift", "diffusion")}
-        prior = operator_prior_covariance(**flow)
-        pairs = "cij" if prior.shape.rank == 3 else "ij"
-        prior_variance = tf.einsum(f"{pairs},ica,jca->a", prior, *2 * [wide["weights"]])
-        mean = tf.cast(tf.linalg.matrix_transpose(mean), query.dtype)
-        return multivariate_normal(mean, covariance, prior_variance)
+        beside = None if beside is None else tf.cast(beside, tf.float64)
+        process = way, self._in_float64(*given), operator, beside
+        source = f"{type(self).__name__} {self.name!r}"
+        return process_values([process], dtype=self.algebra_dtype, source=source)
 
-    def compute_output_spec(self, observations, query=None, training=False):
+    def compute_output_spec(
+        self, observations: Observations, query: Tensor | None = None, training: bool = False
+    ) -> Any:
         points = observations["points"] if query is None else query
-        rank = None
-        if self.uncertainty == "low_rank":
-            rank = observations["factors"].shape[-1] if "factors" in observations else self.rank
-        joint = self.uncertainty == "joint"
-        return self._spec(points, *points.shape[:2], self.filters, rank=rank, joint=joint)
+        way = strategy(self.uncertainty, rank=self.rank)
+        return self._spec((*points.shape[:2], self.filters), way, observations, points=points)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "filters": self.filters,

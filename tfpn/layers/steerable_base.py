@@ -1,12 +1,14 @@
 """What layers on fields that rotations turn share."""
 
 import numbers
+from typing import Any
 
-from tfpn.layers.base import COHERENT
 from tfpn.math.steerable.fields import count_channels, read_fields
+from tfpn.math.uncertainty import KEYS_BESIDE
+from tfpn.types import FieldsLike, Mixin
 
 
-class FieldsMixin:
+class FieldsMixin(Mixin):
     """Checks of field types, for a layer with ``name``; lets a SavedModel hold its kernels."""
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):
@@ -26,8 +28,8 @@ class FieldsMixin:
             )
         return fields
 
-    def _check_coherent_shapes(self, shapes):
-        found = sorted(set(COHERENT) & set(shapes))
+    def _check_shapes_beside(self, shapes):
+        found = sorted(set(KEYS_BESIDE) & set(shapes))
         if found:
             raise ValueError(
                 f"{type(self).__name__} {self.name!r} takes no {found[0]}: steerable layers carry "
@@ -35,17 +37,17 @@ class FieldsMixin:
             )
 
 
-def fields_config(fields):
+def fields_config(fields: Any) -> Any:
     """A field type as nested lists, which saving can write down; None stays None."""
     return None if fields is None else [list(pair) for pair in fields]
 
 
-def optional_fields(fields, name):
+def optional_fields(fields: FieldsLike | None, name: str) -> Any:
     """`read_fields`, where None stays None."""
     return None if fields is None else read_fields(fields, name)
 
 
-def check_seed(value):
+def check_seed(value: Any) -> int:
     """``value`` as an int; raises ValueError unless it is a whole number >= 0."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 0:
         raise ValueError(f"seed must be a whole number >= 0 or None, found {value!r}.")

@@ -1,12 +1,15 @@
 """The convolution that commutes with rotations: coupled PDEs on Gaussian process fields."""
 
+import dataclasses
 import random
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn.layers.base import check_choice, check_count, check_flag, check_positive
+from tfpn.checks import check_choice, check_count, check_flag, check_positive
 from tfpn.layers.convolution import (
     DIFFUSION_PER_SPACING,
     DRIFT_PER_SPACING,
@@ -20,8 +23,9 @@ from tfpn.layers.steerable_base import (
     optional_fields,
 )
 from tfpn.layers.steerable_flows import build_flow, generators_of, read_flows
+from tfpn.math.kernels import Kernel, read_mixture
 from tfpn.math.missing import missing_mask
-from tfpn.math.steerable.convolution import steerable_convolve
+from tfpn.math.steerable.convolution import convolve_fields
 from tfpn.math.steerable.fields import (
     block_numbers,
     count_channels,
@@ -31,8 +35,18 @@ from tfpn.math.steerable.fields import (
 )
 from tfpn.math.steerable.generators import CONSTRAINTS, generator_family
 from tfpn.math.steerable.harmonics import Flows, groups
+from tfpn.math.uncertainty import STEERABLE, UNCERTAINTY
+from tfpn.types import (
+    Config,
+    Constraint,
+    FieldsLike,
+    KernelLike,
+    Layer,
+    Observations,
+    Tensor,
+    Trains,
+)
 
-UNCERTAINTY = ("diagonal", "none")
 FREQUENCIES = (0, 1, 2)
 NUM_BASIS = 2
 
@@ -80,6 +94,7 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         noise: "shared" conditions all channels on the mean of their variances (they must be
             observed or missing together at a point); "channel" keeps each block's own, for
             channels seen at different points, at the cost of a factorisation for each channel.
+        kernel: of the prior, as in `PNConv`; one of T Gaussian terms takes T times as long.
         uncertainty: "diagonal" returns the exact variance, "none" variance 0 at observed points.
         double_precision: whether a float32 layer computes in float64 inside, at up to three times
             the cost. Needed for equivariance to rounding where values are not smooth, as readings
@@ -94,7 +109,8 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
 
     Input:
         The observations dict (points [B, N, 2], values and variance [B, N, c_in]); in ``call`` a
-        second argument ``query`` [B, M, 2] gives the output's points, by default the input's.
+        second argument ``query`` [B, M, 2] gives the output's points, by default the input's. Many
+        of them are taken in pieces, outside of training and traced functions.
 
     Output:
         The observations dict at the input's points (padding stays unobserved), or at all query
@@ -118,26 +134,27 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
 
     def __init__(
         self,
-        fields,
-        num_basis=None,
+        fields: FieldsLike,
+        num_basis: int | None = None,
         *,
-        in_fields=None,
-        frequencies=None,
-        constraint="dissipative",
-        flows=None,
-        spacing=0.1,
-        signal_std=1.0,
-        length_scale=None,
-        observation_noise=None,
-        noise="shared",
-        uncertainty="diagonal",
-        double_precision=True,
-        use_bias=True,
-        seed=None,
-        marginal_likelihood_weight=0.0,
-        marginal_likelihood_trains="kernel",
-        **kwargs,
-    ):
+        in_fields: FieldsLike | None = None,
+        frequencies: Sequence[int] | None = None,
+        constraint: Constraint = "dissipative",
+        flows: Sequence[Layer] | None = None,
+        spacing: float = 0.1,
+        signal_std: float = 1.0,
+        length_scale: float | None = None,
+        observation_noise: float | None = None,
+        noise: str = "shared",
+        kernel: KernelLike = "rbf",
+        uncertainty: str = "diagonal",
+        double_precision: bool = True,
+        use_bias: bool = True,
+        seed: int | None = None,
+        marginal_likelihood_weight: float = 0.0,
+        marginal_likelihood_trains: Trains = "kernel",
+        **kwargs: Any,
+    ) -> None:
         self.spacing = check_positive("spacing", spacing)
         super().__init__(
             length_scale=LENGTH_PER_SPACING * self.spacing
@@ -146,6 +163,8 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
             signal_std=signal_std,
             observation_noise=observation_noise,
             noise=noise,
+            kernel=kernel,
+            double_precision=double_precision,
             marginal_likelihood_weight=marginal_likelihood_weight,
             marginal_likelihood_trains=marginal_likelihood_trains,
             **kwargs,
@@ -161,21 +180,19 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
             )
         self.in_fields = optional_fields(in_fields, "in_fields")
         needed = {m for m, _ in (*self.fields, *(self.in_fields or ((0, 1),)))}
-        if frequencies is None:
-            frequencies = {*FREQUENCIES, *needed}
-        self.frequencies = read_frequencies(frequencies)
+        used = {*FREQUENCIES, *needed} if frequencies is None else frequencies
+        self.frequencies = read_frequencies(used)
         if not needed <= set(self.frequencies):
             raise ValueError(
                 f"frequencies must hold all those of fields and in_fields, {sorted(needed)}, found "
                 f"{self.frequencies}."
             )
         self.constraint = check_choice("constraint", constraint, CONSTRAINTS)
-        self.uncertainty = check_choice("uncertainty", uncertainty, UNCERTAINTY)
-        self.double_precision = check_flag("double_precision", double_precision)
+        self.uncertainty = check_choice("uncertainty", uncertainty, STEERABLE)
         self.use_bias = check_flag("use_bias", use_bias)
         self.seed = random.randint(1, 2**31 - 1) if seed is None else check_seed(seed)
 
-    def build(self, observations_shape, query_shape=None):
+    def build(self, observations_shape: Any, query_shape: Any = None) -> None:
         dim, channels = self._built_for = self._check_shapes(observations_shape)
         if dim != 2:
             raise ValueError(
@@ -251,10 +268,17 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         As in `PNConv`: the mean square of W is ``kept^(-2/3)`` over the number of its inputs.
         """
         with tf.init_scope():
-            flows = Flows(*initial, self.frequencies, 1.0, self.length_scale, tf.float64)
+            one, length_scale = (tf.constant(t, tf.float64) for t in (1.0, self.length_scale))
+            kernel = Kernel(one, length_scale, read_mixture(self.prior_kernel))
+            c, b, s = initial
+            flows = [
+                Flows(c, b, s, self.frequencies, std, length, tf.float64)
+                for std, length in kernel.terms()
+            ]
             kept = 0.0
             for group in groups((frequency,), tuple(m for m, _ in self._input)):
-                prior = tf.linalg.diag_part(tf.math.real(flows.prior(group, frequency)))
+                prior = tf.add_n([term.prior(group, frequency) for term in flows])
+                prior = tf.linalg.diag_part(tf.math.real(prior))
                 share = dict(self._input)[group.inside] / copies
                 kept += share * float(tf.reduce_mean(prior)) / width(frequency)
         if kept < 1e-12:
@@ -266,7 +290,7 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         parts = 1 if frequency == 0 else 2
         return np.sqrt(kept ** (-2.0 / 3.0) / (parts * self.num_basis * copies))
 
-    def set_spacing(self, spacing):
+    def set_spacing(self, spacing: float) -> None:
         """Sets length scale and generators to their start values for ``spacing``."""
         spacing = self._check_length("spacing", spacing)
         self.log_length_scale.assign(np.log(self.length_scale * spacing / self.spacing))
@@ -276,7 +300,7 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         for name, value in self._initial_generators(spacing).items():
             self.generator_weights[name].assign(value)
 
-    def generators(self):
+    def generators(self) -> tuple[Tensor, Tensor, Tensor]:
         """The generators' C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] in float64.
 
         Index order derivative(s), output, input; r channels, one copy of each of ``frequencies``.
@@ -286,54 +310,57 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         values = {n: tf.convert_to_tensor(w) for n, w in self.generator_weights.items()}
         return self._family.tensors(values, tf.float64)
 
-    def flow_reach(self):
+    def flow_reach(self) -> tuple[float, float]:
         """How far the flows reach, and how far they are resolved: two numbers of length scales.
 
         Beyond the second number results are less exact than rounding, see
         `tfpn.math.steerable_kernel`.
         """
-        prior, dtype = self._prior(), tf.as_dtype(self.algebra_dtype)
-        flows = Flows(
-            *self.generators(), self.frequencies, prior["signal_std"], prior["length_scale"], dtype
-        )
+        dtype = tf.as_dtype(self.algebra_dtype)
+        # The Gaussian term of the shortest length scale, in whose units the reach is largest.
+        std, length = min(self._kernel().terms(), key=lambda term: float(term[1]))
+        flows = Flows(*self.generators(), self.frequencies, std, length, dtype)
         return float(flows.reach), flows.resolution.reaches[-1]
 
-    def call(self, observations, query=None, training=False):
+    def call(
+        self, observations: Observations, query: Tensor | None = None, training: bool = False
+    ) -> dict[str, Tensor]:
         points, values, variance = self._unpack(observations)
         output_points, query, infinite = self._targets(query, points, variance)
         missing = missing_mask(infinite)
-        prior = self._prior()
+        observed = self._observed(points, values, variance)
         if self.noise == "channel" and self.log_observation_noise is not None:
-            prior["observation_noise"] = tf.gather(prior["observation_noise"], self._blocks)
-        zeroth_order, first_order, second_order = self.generators()
-        with self._fusion(training, values.shape[-1], points, query):
-            mean, new_variance, nll = steerable_convolve(
-                points,
-                values,
-                variance,
+            by_channel = tf.gather(observed.observation_variance, self._blocks)
+            observed = dataclasses.replace(observed, observation_variance=by_channel)
+        has_variance = UNCERTAINTY[self.uncertainty].has_variance
+        generator = self.generators()
+
+        def convolved(query):
+            mean, new_variance, nll = convolve_fields(
+                observed,
                 query,
                 fields_in=self._input,
                 fields_out=self.fields,
                 frequencies=self.frequencies,
                 weights={m: self._cast(w) for m, w in self.kernels.items()},
-                zeroth_order=zeroth_order,
-                first_order=first_order,
-                second_order=second_order,
+                generator=generator,
                 bias=None if self.bias is None else self._cast(self.bias),
-                with_variance=self.uncertainty == "diagonal",
-                double_precision=self.double_precision,
-                **prior,
+                with_variance=has_variance,
             )
-        if new_variance is None:
-            new_variance = tf.zeros_like(mean)
+            return mean, new_variance if has_variance else tf.zeros_like(mean), None, nll
+
+        with self._fusion(training, values.shape[-1], points, query):
+            mean, new_variance, nll = self._in_pieces(convolved, points, query, training)
         self._add_marginal_likelihood(nll, variance)
         return self._output(output_points, mean * (1.0 - missing), new_variance, infinite)
 
-    def compute_output_spec(self, observations, query=None, training=False):
+    def compute_output_spec(
+        self, observations: Observations, query: Tensor | None = None, training: bool = False
+    ) -> Any:
         points = observations["points"] if query is None else query
-        return self._spec(points, *points.shape[:2], count_channels(self.fields))
+        return self._spec((*points.shape[:2], count_channels(self.fields)), points=points)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "fields": fields_config(self.fields),
@@ -344,13 +371,12 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
             "flows": self.flows and [keras.saving.serialize_keras_object(f) for f in self.flows],
             "spacing": self.spacing,
             "uncertainty": self.uncertainty,
-            "double_precision": self.double_precision,
             "use_bias": self.use_bias,
             "seed": self.seed,
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Config) -> Any:
         config = dict(config)
         if config.get("flows"):
             config["flows"] = [keras.saving.deserialize_keras_object(f) for f in config["flows"]]

@@ -1,11 +1,16 @@
 """Layers with a constrained generator as the flows of a `SteerablePNConv`."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
 
+from tfpn.types import DType, Layer, Tensor
 
-def read_flows(flows):
+
+def read_flows(flows: Any) -> Tensor:
     """``flows`` as a list of Keras layers with a method ``generator``, or None.
 
     Raises:
@@ -22,12 +27,12 @@ def read_flows(flows):
     return found
 
 
-def is_flow(value):
+def is_flow(value: Any) -> bool:
     """Whether it is a Keras layer with a method ``generator``."""
     return isinstance(value, keras.layers.Layer) and callable(getattr(value, "generator", None))
 
 
-def build_flow(flow, name, frequencies):
+def build_flow(flow: Layer, name: str, frequencies: Sequence[int]) -> Tensor:
     """Builds a flow where needed, and checks its generator on one copy of each frequency.
 
     Args:
@@ -45,7 +50,8 @@ def build_flow(flow, name, frequencies):
     # It needs no TensorFlow, but half a second of sympy.
     from equivariance import SO2, verify
 
-    rho = sum(SO2.irrep(m) for m in frequencies)
+    first, *others = (SO2.irrep(m) for m in frequencies)
+    rho = sum(others, first)
     size = rho.dim
     with tf.init_scope():  # eager, also if it happens inside a tf.function
         if not flow.built:
@@ -78,7 +84,7 @@ def build_flow(flow, name, frequencies):
     return tuple(tensors)
 
 
-def generators_of(flows, unit):
+def generators_of(flows: Any, unit: Tensor) -> Tensor:
     """C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] in float64, from lengths in ``unit``."""
     tensors = zip(*(flow.generator() for flow in flows), strict=True)
     zeroth, first, second = (
@@ -87,6 +93,6 @@ def generators_of(flows, unit):
     return zeroth, unit * first, tf.square(unit) * second
 
 
-def copy_flow(flow, name, dtype):
+def copy_flow(flow: Layer, name: str, dtype: DType) -> Tensor:
     """A layer of the same configuration, with weights of its own."""
     return type(flow).from_config({**flow.get_config(), "name": name, "dtype": dtype})

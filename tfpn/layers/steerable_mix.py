@@ -1,10 +1,13 @@
 """Mixing of fields, point by point."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn.layers.base import GPLayer, check_flag
+from tfpn.checks import check_flag
+from tfpn.layers.base import GPLayer
 from tfpn.layers.steerable_base import FieldsMixin, fields_config, optional_fields
 from tfpn.math.missing import missing_mask, observed_only, penalty
 from tfpn.math.steerable.fields import (
@@ -15,6 +18,7 @@ from tfpn.math.steerable.fields import (
     spread_blocks,
 )
 from tfpn.math.steerable.mixing import mix_block_variance, mix_fields
+from tfpn.types import Config, FieldsLike, Observations, Tensor
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -44,13 +48,20 @@ class SteerableMix(FieldsMixin, GPLayer):
     TensorShape([1, 5, 7])
     """
 
-    def __init__(self, fields, *, in_fields=None, use_bias=True, **kwargs):
+    def __init__(
+        self,
+        fields: FieldsLike,
+        *,
+        in_fields: FieldsLike | None = None,
+        use_bias: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.fields = read_fields(fields)
         self.in_fields = optional_fields(in_fields, "in_fields")
         self.use_bias = check_flag("use_bias", use_bias)
 
-    def build(self, observations_shape):
+    def build(self, observations_shape: Any) -> None:
         _, channels = self._built_for = self._check_shapes(observations_shape)
         self._input = self._input_fields(self.in_fields, channels)
         copies = dict(self._input)
@@ -74,7 +85,7 @@ class SteerableMix(FieldsMixin, GPLayer):
         if self.use_bias and scalars:
             self.bias = self.add_weight(name="bias", shape=(scalars,), initializer="zeros")
 
-    def call(self, observations):
+    def call(self, observations: Observations, training: bool = False) -> dict[str, Tensor]:
         points, values, variance = self._unpack(observations)
         infinite = penalty(tf.reduce_max(variance, axis=-1, keepdims=True))
         missing = missing_mask(infinite)
@@ -91,10 +102,10 @@ class SteerableMix(FieldsMixin, GPLayer):
         mixed_variance = spread_blocks(mix_block_variance(blocks, weights), self.fields)
         return self._output(points, mixed * (1.0 - missing), mixed_variance, infinite)
 
-    def compute_output_spec(self, observations):
+    def compute_output_spec(self, observations: Observations, training: bool = False) -> Any:
         return self._spec_like(observations, count_channels(self.fields))
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "fields": fields_config(self.fields),

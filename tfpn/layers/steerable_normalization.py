@@ -1,13 +1,17 @@
 """Normalisation of Gaussian process fields, block by block."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
-from tfpn.layers.base import GPLayer, check_number, check_positive
+from tfpn.checks import check_number, check_positive
+from tfpn.layers.base import GPLayer
 from tfpn.layers.steerable_base import FieldsMixin, fields_config
 from tfpn.math.missing import observed_entries
 from tfpn.math.steerable.fields import block_numbers, read_fields
 from tfpn.math.steerable.normalization import field_statistics, normalize_fields
+from tfpn.types import Config, FieldsLike, Observations, Tensor
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -37,13 +41,15 @@ class SteerableNormalization(FieldsMixin, GPLayer):
     True
     """
 
-    def __init__(self, fields, *, momentum=0.95, epsilon=1e-5, **kwargs):
+    def __init__(
+        self, fields: FieldsLike, *, momentum: float = 0.95, epsilon: float = 1e-5, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.fields = read_fields(fields)
         self.momentum = check_number("momentum", momentum, low=0.0, high=1.0)
         self.epsilon = check_positive("epsilon", epsilon)
 
-    def build(self, observations_shape):
+    def build(self, observations_shape: Any) -> None:
         _, channels = self._built_for = self._check_shapes(observations_shape)
         self._input_fields(self.fields, channels)
         blocks, scalars = block_numbers(self.fields)[-1] + 1, dict(self.fields).get(0, 0)
@@ -59,7 +65,7 @@ class SteerableNormalization(FieldsMixin, GPLayer):
         self.moving_variance = weight("moving_variance", blocks, "ones", False)
         self.updates = weight("updates", blocks, "zeros", False)
 
-    def call(self, observations, training=False):
+    def call(self, observations: Observations, training: bool = False) -> dict[str, Tensor]:
         points, values, variance = self._unpack(observations)
         with self._fusion(training, values.shape[-1], points):
             values, variance, missing, infinite = observed_entries(values, variance)
@@ -94,10 +100,10 @@ class SteerableNormalization(FieldsMixin, GPLayer):
             moving.assign(tf.cast(tf.where(count[:size] > 0.0, new, old), moving.dtype))
         self.updates.assign(tf.cast(updates + tf.cast(count > 0.0, updates.dtype), updates_dtype))
 
-    def compute_output_spec(self, observations, training=False):
+    def compute_output_spec(self, observations: Observations, training: bool = False) -> Any:
         return self._spec_like(observations, observations["values"].shape[-1])
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "fields": fields_config(self.fields),

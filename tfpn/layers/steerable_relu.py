@@ -1,12 +1,15 @@
 """The nonlinearity of fields: rectified scalars, and gates on everything else."""
 
+from typing import Any, Literal
+
 import keras
 import tensorflow as tf
 
-from tfpn.layers.base import GPLayer, check_choice
+from tfpn.checks import check_choice
+from tfpn.layers.base import GPLayer
 from tfpn.layers.steerable_base import FieldsMixin, fields_config
+from tfpn.math.activations.rectified import rectified_moments
 from tfpn.math.missing import missing_mask, observed_entries, penalty
-from tfpn.math.rectified import rectified_moments
 from tfpn.math.steerable.fields import (
     count_channels,
     join_fields,
@@ -15,6 +18,7 @@ from tfpn.math.steerable.fields import (
     spread_blocks,
 )
 from tfpn.math.steerable.gates import gate_fields, gate_moments
+from tfpn.types import Config, FieldsLike, Observations, Tensor
 
 GATES = ("shared", "own")
 
@@ -52,7 +56,9 @@ class GatedReLU(FieldsMixin, GPLayer):
     [[[0.0, 1.5, 2.0]]]
     """
 
-    def __init__(self, fields, *, gates="shared", **kwargs):
+    def __init__(
+        self, fields: FieldsLike, *, gates: Literal["own", "shared"] = "shared", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.fields = read_fields(fields)
         self.gates = check_choice("gates", gates, GATES)
@@ -69,18 +75,19 @@ class GatedReLU(FieldsMixin, GPLayer):
             (m, self._kept if m == 0 else copies) for m, copies in self.fields if m or self._kept
         )
 
-    def build(self, observations_shape):
-        self._built_for = self._check_shapes(observations_shape)
-        self._input_fields(self.fields, self._built_for[1])
+    def build(self, observations_shape: Any) -> None:
+        _, channels = self._built_for = self._check_shapes(observations_shape)
+        self._input_fields(self.fields, channels)
 
-    def call(self, observations, training=False):
+    def call(self, observations: Observations, training: bool = False) -> dict[str, Tensor]:
         points, values, variance = self._unpack(observations)
         with self._fusion(training, values.shape[-1], points):
             values, variance, _, infinite = observed_entries(values, variance)
         values, variance, infinite = (
             split_fields(t, self.fields) for t in (values, variance, infinite)
         )
-        new_values, new_variance, new_infinite, gate = {}, {}, {}, None
+        gate: tuple[Tensor, ...] = ()
+        new_values, new_variance, new_infinite = {}, {}, {}
         if 0 in values:
             gate = (*gate_moments(values[0], variance[0]), infinite[0])
         if self._kept:
@@ -105,8 +112,8 @@ class GatedReLU(FieldsMixin, GPLayer):
         new_variance = spread_blocks(new_variance, self.output_fields) * observed
         return self._output(points, new_values, new_variance, infinite)
 
-    def compute_output_spec(self, observations, training=False):
+    def compute_output_spec(self, observations: Observations, training: bool = False) -> Any:
         return self._spec_like(observations, count_channels(self.output_fields))
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "fields": fields_config(self.fields), "gates": self.gates}

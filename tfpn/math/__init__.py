@@ -1,12 +1,28 @@
 """The functional core: pure functions on tensors, no Keras and no state."""
 
-from tfpn.math.convolution import convolve, convolve_mean
+from tfpn.math.activations import (
+    bivariate_normal_cdf,
+    rectified_covariance,
+    rectified_moments,
+    rectified_product_moment,
+    rectified_raw_moments,
+)
+from tfpn.math.convolution import (
+    convolve,
+    convolve_joint,
+    convolve_low_rank,
+    convolve_mean,
+    convolve_process,
+    integrate,
+)
 from tfpn.math.coupled import coupled_kernel
-from tfpn.math.disc import disc_integrals
-from tfpn.math.joint import convolve_joint, rectified_joint_covariance
-from tfpn.math.kernels import diffused_kernel, rbf_kernel
-from tfpn.math.low_rank import convolve_low_rank
-from tfpn.math.pooling import box_integrals, integrate, kernel_integral
+from tfpn.math.kernels import (
+    box_integrals,
+    diffused_kernel,
+    disc_integrals,
+    kernel_integral,
+    rbf_kernel,
+)
 from tfpn.math.posterior import (
     condition,
     negative_log_marginal_likelihood,
@@ -14,12 +30,8 @@ from tfpn.math.posterior import (
     solve,
     whiten,
 )
-from tfpn.math.process import convolve_process
-from tfpn.math.rectified import rectified_moments
-from tfpn.math.rectified_covariance import bivariate_normal_cdf, rectified_covariance
-from tfpn.math.rectified_products import rectified_product_moment
-from tfpn.math.rectified_raw_moments import rectified_raw_moments
 from tfpn.math.steerable import steerable_convolve, steerable_kernel
+from tfpn.math.uncertainty.joint import rectified_joint_covariance
 
 __all__ = [
     "bivariate_normal_cdf",

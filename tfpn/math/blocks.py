@@ -113,12 +113,6 @@ def compiled():
     return control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
 
 
-def sizes(tensor):
-    """The sizes of the axes, as numbers where they are known."""
-    dynamic = tf.shape(tensor)
-    return [dynamic[i] if size is None else size for i, size in enumerate(tensor.shape)]
-
-
 def largest(*numbers):
     """The maximum of numbers or integer tensors."""
     if all(isinstance(number, int) for number in numbers):

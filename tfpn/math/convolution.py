@@ -1,45 +1,44 @@
-"""A = sum_k W_k exp(D_k) applied in closed form to a GP posterior (eqs. A_rbf, A_rbf_A)."""
+"""Convolutions and integrals of GP posteriors as functions of plain tensors."""
+
+from typing import Any
 
 import tensorflow as tf
 
-from tfpn.math.channels import mix_channels
-from tfpn.math.checks import require_rank
-from tfpn.math.conditioning import prepare
-from tfpn.math.kernels import (
-    kernels_of_coefficients,
-    operator_coefficients,
-    operator_kernels,
-    operator_prior_covariance,
-)
-from tfpn.math.posterior import condition
-from tfpn.math.recompute import recomputed
-from tfpn.math.shapes import reshape, sizes
-from tfpn.math.stochastic import ESTIMATORS, PROBES, estimate_condition
+from tfpn.checks import require_rank
+from tfpn.math.arguments import read_observed
+from tfpn.math.operator import Operator
+from tfpn.math.process import process_covariance, process_marginals
+from tfpn.math.stochastic import ESTIMATORS, PROBES, Estimator
+from tfpn.math.uncertainty import Diagonal, Joint, LowRank, Without
+from tfpn.math.uncertainty.base import Uncertainty
+from tfpn.types import KernelLike, Probes, Tensor, Trains, VarianceEstimator
 
 
 def convolve(
-    points,
-    values,
-    variance,
-    query,
+    points: Tensor,
+    values: Tensor,
+    variance: Tensor,
+    query: Tensor,
     *,
-    weights,
-    drift,
-    diffusion,
-    signal_std,
-    length_scale,
-    noise="shared",
-    observation_noise=0.0,
-    bias=None,
-    marginal_likelihood_trains="all",
-    variance_estimator="exact",
-    num_probes=20,
-    probes="rademacher",
-    seed=None,
-):
+    weights: Tensor,
+    drift: Tensor,
+    diffusion: Tensor,
+    signal_std: Tensor,
+    length_scale: Tensor,
+    kernel: KernelLike = "rbf",
+    noise: str = "shared",
+    observation_variance: Tensor = 0.0,
+    bias: Tensor | None = None,
+    marginal_likelihood_trains: Trains = "all",
+    variance_estimator: VarianceEstimator = "exact",
+    num_probes: int = 20,
+    probes: Probes = "rademacher",
+    seed: int | None = None,
+    double_precision: bool = True,
+) -> tuple[Tensor, Tensor, Tensor]:
     """Flow of K drift-diffusions of a GP posterior, channels mixed: exact mean and variance.
 
-    Each input channel is a zero-mean GP with the RBF kernel, observed at ``points``. With
+    Each input channel is a zero-mean GP, observed at ``points``. With
     ``w_b = (K + S_b)^-1 y_b`` and
     ``N_ij^b(x) = k_ij(x, x) - k_i(x, X) (K + S_b)^-1 k_j(x, X)^T`` the results are
 
@@ -49,21 +48,25 @@ def convolve(
     Args:
         points: [B, N, d], float32 or float64, finite where something is observed.
         values: [B, N, c_in], never read where the variance is +inf.
-        variance: noise variance [B, N, c_in], >= 0; 0 = exact, +inf = not observed. Variances
-            below 3e-5 (float32) or 1e-12 (float64) times signal_std^2 are raised to that, and
-            beyond 75 or 1000 observed points to that much more, as it takes with their number.
+        variance: noise variance [B, N, c_in], >= 0; 0 = exact, +inf = not observed. It is raised to
+            a least one, relative to signal_std^2: 1e-12 in float64 (beyond 1000 observed points
+            1e-15 times their number); in float32 the larger of 1e-12 and 2e-13 times the number of
+            observed points, so that exact values of one place that contradict each other are
+            averaged; without ``double_precision`` 3e-5 (beyond 75 points 4e-7 times their number).
         query: points of the result, [B, M, d], finite.
         weights: W_k transposed, as Keras kernels are, [K, c_in, c_out].
         drift: beta [K, d], in units of the points.
         diffusion: Sigma [K, d, d], symmetric positive semidefinite.
         signal_std: prior standard deviation s, scalar, or [c_in] with noise="channel".
         length_scale: l, scalar, or [c_in] with noise="channel", in units of the points.
+        kernel: "rbf", "matern32", "matern52", "rational_quadratic", or anything else that
+            `tfpn.math.kernels.read_mixture` takes.
         noise: "shared" conditions all channels on the mean of their variances, one factorisation
             an example; all channels of a point must then be observed or missing together.
             "channel" is exact for any variances, with a factorisation for each channel of an
             example, of the points that it observed; memory is bounded by blocks of them
-            (`tfpn.math.sporadic`).
-        observation_noise: variance added to ``variance`` where observed, scalar or [c_in].
+            (`tfpn.math.posterior.channel`).
+        observation_variance: of noise, added to ``variance`` where observed, scalar or [c_in].
         bias: added to the mean, [c_out], or None.
         marginal_likelihood_trains: "all" differentiates the marginal likelihood with respect to
             everything; "kernel" takes points, values and variance as constants in it.
@@ -74,6 +77,12 @@ def convolve(
         num_probes: P, number of probes of "stochastic"; its error falls as P^(-1/2).
         probes: "rademacher" (+1 or -1) or "gaussian" (the paper's, with a larger error).
         seed: of the probes, an integer or an integer tensor [2]; needed with "stochastic".
+        double_precision: whether float32 arguments are computed in float64 where float32's digits
+            do not suffice: with noise="shared" and the exact variance the examples whose points are
+            close for their noise or where little is left of the prior variance, and otherwise all.
+            Then mean, variance and likelihood are right to about 1e-3 of themselves. False is for
+            features whose variances are no measurement's: all but the factorisation of shared noise
+            is float32's. Without effect in float64.
 
     Returns:
         mean [B, M, c_out], variance [B, M, c_out] and the negative log marginal likelihood of
@@ -84,8 +93,8 @@ def convolve(
         TypeError: for half precision.
         tf.errors.InvalidArgumentError: with noise="shared", if a point is observed in some
             channels only; for a negative variance or one that is NaN, an observed point that is
-            not finite, and a prior or flow whose covariance cannot be factorised (none of it is
-            checked inside XLA-compiled functions).
+            not finite, a prior whose parameters are not positive and finite, and a flow whose
+            covariance cannot be factorised (none of it is checked inside XLA-compiled functions).
 
     Example:
 
@@ -100,69 +109,31 @@ def convolve(
     True
     """
     _check_estimator(variance_estimator, num_probes, probes, seed)
-    gp = prepare(
-        points, values, variance, signal_std=signal_std, length_scale=length_scale, noise=noise,
-        observation_noise=observation_noise,
+    observed, operator = _problem(
+        points, values, variance, query, weights=weights, drift=drift, diffusion=diffusion,
+        signal_std=signal_std, length_scale=length_scale, kernel=kernel, noise=noise,
+        observation_variance=observation_variance, bias=bias,
+        marginal_likelihood_trains=marginal_likelihood_trains, double_precision=double_precision,
     )  # fmt: skip
-    weights, operators = _operators(gp, query, weights, drift, diffusion)
-    trains = marginal_likelihood_trains
-    if variance_estimator == "stochastic":
-        if gp.each_prior:
-            raise ValueError(
-                "variance_estimator='stochastic' takes one prior for all channels: give scalars "
-                "for signal_std and length_scale, or variance_estimator='exact'."
-            )
-        response, new_variance, nll = estimate_condition(
-            gp, operators, weights, trains, num_probes=num_probes, probes=probes, seed=seed
+    if variance_estimator == "exact":
+        mean, variance, _, nll = Diagonal().convolve(observed, operator, None, None)
+        return mean, variance, nll
+    if observed.kernel.each:
+        raise ValueError(
+            "variance_estimator='stochastic' takes one prior for all channels: give scalars "
+            "for signal_std and length_scale, or variance_estimator='exact'."
         )
-    elif gp.shared:
-        mean, new_variance = _mixed_posterior(gp, operators, weights, bias)
-        return mean, new_variance, gp.negative_log_marginal_likelihood(trains)
-    else:
-        response, explained, nll = operators.condition(trains)
-        new_variance = _mixed_variance(operators.prior(), explained, weights, gp.shared)
-    return _mix(response, weights, bias), new_variance, nll
-
-
-def _mixed_posterior(gp, operators, weights, bias):
-    """Mean and variance of `convolve` for shared noise.
-
-    The kernels between all points and the response of every flow and channel, by far the largest
-    tensors of a layer, are computed again for the gradient.
-    """
-
-    def posterior(query, points, coefficients, log_amplitude, *tensors):
-        *given, prior, weights, bias = tensors
-        cross = kernels_of_coefficients(query, points, coefficients, log_amplitude)
-        response, explained = condition(cross, *given)
-        variance = _mixed_variance(prior, explained, weights, shared=True)
-        return _mix(response, weights, bias), variance
-
-    bias = tf.zeros(weights.shape[-1:], weights.dtype) if bias is None else bias
-    given = *operator_coefficients(**operators.flow), *gp.given(), operators.prior()
-    return recomputed(posterior, operators.query, gp.points, *given, weights, bias)
+    estimator = Estimator(num_probes, probes, seed)
+    return Diagonal(estimator).estimate(observed, operator)
 
 
 def convolve_mean(
-    points,
-    values,
-    variance,
-    query,
-    *,
-    weights,
-    drift,
-    diffusion,
-    signal_std,
-    length_scale,
-    noise="shared",
-    observation_noise=0.0,
-    bias=None,
-    marginal_likelihood_trains="all",
-):
+    points: Tensor, values: Tensor, variance: Tensor, query: Tensor, **arguments: Any
+) -> tuple[Tensor, Tensor]:
     """Mean and negative log marginal likelihood of `convolve`, without its variance.
 
     For networks that do not carry uncertainty: it saves the products behind N_ij. Arguments and
-    errors are those of `convolve`.
+    errors are those of `convolve`, but for the estimator's.
 
     Returns:
         mean [B, M, c_out] and the negative log marginal likelihood [B, c_in].
@@ -178,45 +149,224 @@ def convolve_mean(
     >>> mean.shape, nll.shape
     (TensorShape([1, 9, 1]), TensorShape([1, 1]))
     """
-    gp = prepare(
-        points, values, variance, signal_std=signal_std, length_scale=length_scale, noise=noise,
-        observation_noise=observation_noise,
+    problem = _problem(points, values, variance, query, **arguments)
+    mean, _, _, nll = Without().convolve(*problem, None, None)
+    return mean, nll
+
+
+def convolve_low_rank(
+    points: Tensor,
+    values: Tensor,
+    variance: Tensor,
+    factors: Tensor,
+    query: Tensor,
+    *,
+    rank: int = 8,
+    query_weight: Tensor | None = None,
+    **arguments: Any,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`convolve` with coherent uncertainty (`tfpn.math.uncertainty.low_rank`).
+
+    Args:
+        points, values, variance, query: as in `convolve`, with noise="shared".
+        factors: of the values, [r, B, N, c_in], 0 where unobserved, or None where the
+            observations' errors are independent.
+        rank: number of factors to find where there are none.
+        query_weight: [B, M, 1], 0 at query points that are padding and 1 elsewhere, or None.
+        **arguments: as in `convolve`, but for the estimator's.
+
+    Returns:
+        mean and variance [B, M, c_out], factors [r, B, M, c_out] and the negative log marginal
+        likelihood [B, c_in].
+
+    Example:
+
+    >>> import numpy as np, tfpn
+    >>> points = np.linspace(0, 1, 9)[None, :, None]
+    >>> values = np.sin(2 * np.pi * points)
+    >>> mean, variance, factors, nll = tfpn.math.convolve_low_rank(
+    ...     points, values, np.full_like(values, 0.1), None, points,
+    ...     weights=np.ones((1, 1, 1)), drift=np.array([[0.25]]), diffusion=np.zeros((1, 1, 1)),
+    ...     signal_std=1.0, length_scale=0.3, rank=2)
+    >>> factors.shape, bool(np.all(np.sum(np.square(factors), 0) <= variance))
+    (TensorShape([2, 1, 9, 1]), True)
+    """
+    observed, operator = _problem(points, values, variance, query, **arguments)
+    missing = tf.zeros_like(operator.query[..., :1])
+    if query_weight is not None:
+        missing = 1.0 - tf.convert_to_tensor(query_weight, missing.dtype)
+    return LowRank(rank).convolve(observed, operator, factors, missing)
+
+
+def convolve_joint(
+    points: Tensor,
+    values: Tensor,
+    variance: Tensor,
+    covariance: Tensor,
+    query: Tensor,
+    **arguments: Any,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`convolve` with the joint covariance over points and channels.
+
+    The formulas are those of `tfpn.math.uncertainty.joint.Joint`.
+
+    Args:
+        points, values, variance, query: as in `convolve`, with noise="shared".
+        covariance: of the values, [B, N, c_in, N, c_in], or None where the observations' errors are
+            independent.
+        **arguments: as in `convolve`, but for the estimator's.
+
+    Returns:
+        mean [B, M, c_out], covariance [B, M, c_out, M, c_out] and the negative log marginal
+        likelihood [B, c_in].
+
+    Example:
+
+    >>> import numpy as np, tfpn
+    >>> points = np.linspace(0, 1, 9)[None, :, None]
+    >>> values = np.sin(2 * np.pi * points)
+    >>> mean, covariance, nll = tfpn.math.convolve_joint(
+    ...     points, values, np.full_like(values, 0.1), None, points,
+    ...     weights=np.ones((1, 1, 2)), drift=np.array([[0.25]]), diffusion=np.zeros((1, 1, 1)),
+    ...     signal_std=1.0, length_scale=0.3)
+    >>> covariance.shape
+    TensorShape([1, 9, 2, 9, 2])
+    """
+    observed, operator = _problem(points, values, variance, query, **arguments)
+    missing = tf.zeros_like(operator.query[..., :1])
+    mean, _, covariance, nll = Joint().convolve(observed, operator, covariance, missing)
+    return mean, covariance, nll
+
+
+def convolve_process(
+    points: Tensor,
+    values: Tensor,
+    variance: Tensor,
+    query: Tensor,
+    *,
+    factors: Tensor | None = None,
+    covariance: Tensor | None = None,
+    **arguments: Any,
+) -> tuple[Tensor, Tensor]:
+    """Mean and covariance over the query points of each output channel of `convolve`.
+
+    Its diagonal is the variance of `convolve`, `convolve_low_rank` (with ``factors``) or
+    `convolve_joint` (with ``covariance``). In float64 it takes some 32 bytes for each number of the
+    covariance, and little beside.
+
+    Args:
+        points, values, variance, query: as in `convolve`.
+        factors: of the values, [r, B, N, c_in], or None.
+        covariance: of the values, [B, N, c_in, N, c_in], or None.
+        **arguments: as in `convolve`, but for the estimator's.
+
+    Returns:
+        mean [B, M, c_out] and covariance [B, c_out, M, M].
+
+    Example:
+
+    >>> import numpy as np, tfpn
+    >>> points = np.linspace(0, 1, 9)[None, :, None]
+    >>> mean, covariance = tfpn.math.convolve_process(
+    ...     points, np.sin(2 * np.pi * points), np.full((1, 9, 1), 0.1), points[:, :4],
+    ...     weights=np.ones((1, 1, 2)), drift=np.array([[0.25]]), diffusion=np.zeros((1, 1, 1)),
+    ...     signal_std=1.0, length_scale=0.3)
+    >>> mean.shape, covariance.shape
+    (TensorShape([1, 4, 2]), TensorShape([1, 2, 4, 4]))
+    """
+    observed, operator = _problem(points, values, variance, query, **arguments)
+    way: Uncertainty = Diagonal()
+    beside = None
+    if factors is not None:
+        way, beside = LowRank(), factors
+    if covariance is not None:
+        way, beside = Joint(), covariance
+    found = way, observed, operator, beside
+    return process_marginals(*found)[0], process_covariance(*found)
+
+
+def integrate(
+    points: Tensor,
+    values: Tensor,
+    variance: Tensor,
+    *,
+    signal_std: Tensor,
+    length_scale: Tensor,
+    kernel: KernelLike = "rbf",
+    box: Any = None,
+    disc: Any = None,
+    noise: str = "shared",
+    observation_variance: Tensor = 0.0,
+    marginal_likelihood_trains: Trains = "all",
+    double_precision: bool = True,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Integral of each channel's GP posterior over R^d, a box or a disc (appendix on pooling).
+
+        mean = (P k)(X) (K + S)^-1 y        variance = P k P' - (P k)(X) (K + S)^-1 (P k)(X)^T
+
+    Over R^d, P k = a everywhere and the variance is infinite.
+
+    Args:
+        points, values, variance: the observations, as in `convolve`.
+        box: ``(low, high)``, each a scalar or [d].
+        disc: ``(centre, radius)``, [2] and a scalar. Without box and disc it is R^d.
+        signal_std, length_scale: scalars.
+        kernel, noise, observation_variance, marginal_likelihood_trains, double_precision: as in
+            `convolve`.
+
+    Returns:
+        mean [B, c], variance [B, c] and the negative log marginal likelihood [B, c].
+
+    Example:
+
+    >>> import numpy as np, tfpn
+    >>> points = np.linspace(0, 1, 21)[None, :, None]
+    >>> mean, variance, _ = tfpn.math.integrate(
+    ...     points, points**2, np.zeros_like(points), signal_std=1.0, length_scale=0.5,
+    ...     box=(0.0, 1.0))
+    >>> round(float(mean[0, 0]), 4)
+    0.3333
+    """
+    observed = read_observed(
+        points, values, variance, signal_std=signal_std, length_scale=length_scale, kernel=kernel,
+        noise=noise, observation_variance=observation_variance,
+        marginal_likelihood_trains=marginal_likelihood_trains, double_precision=double_precision,
     )  # fmt: skip
-    weights, operators = _operators(gp, query, weights, drift, diffusion)
-    if gp.each_prior:
-        response, _, nll = operators.condition(marginal_likelihood_trains)
-    else:
-        response, nll = gp.condition_mean(operators.cross(), marginal_likelihood_trains)
-    return _mix(response, weights, bias), nll
+    if observed.kernel.each:
+        raise ValueError(
+            "integrate takes one prior for all channels: give scalars for signal_std and "
+            f"length_scale, found the shape {observed.kernel.signal_std.shape}."
+        )
+    region = {key: given for key, given in (("box", box), ("disc", disc)) if given is not None}
+    mean, variance, _, nll = Diagonal().integrate(observed, region, None)
+    return mean, variance, nll
 
 
-class _Operators:
-    """The flows exp(D_k) at the query points."""
-
-    def __init__(self, gp, query, drift, diffusion):
-        self._gp = gp
-        self.query = query
-        self.flow = {
-            "signal_std": gp.signal_std,
-            "length_scale": gp.length_scale,
-            "drift": drift,
-            "diffusion": diffusion,
-        }
-
-    def cross(self):
-        """k_i(x_m, x_n), [B, M, K, N]."""
-        return operator_kernels(self.query, self._gp.points, **self.flow)
-
-    def condition(self, trains):
-        """Means, what is explained of the prior, and likelihood, as `Conditioning.condition`."""
-        if self._gp.each_prior:
-            flows = {key: self.flow[key] for key in ("drift", "diffusion")}
-            return self._gp.condition_flows(self.query, trains, **flows)
-        return self._gp.condition(self.cross(), trains)
-
-    def prior(self):
-        """k_ij(x, x), [K, K], or [c, K, K] for channels with priors of their own."""
-        return operator_prior_covariance(**self.flow)
+def _problem(points, values, variance, query, *, weights, drift, diffusion, bias=None, **prior):
+    """The observations and the operator, after checks."""
+    observed = read_observed(points, values, variance, **prior)
+    query, weights, drift, diffusion = (
+        tf.convert_to_tensor(t, observed.values.dtype) for t in (query, weights, drift, diffusion)
+    )
+    require_rank(query, "query", ("B", "M", "d"))
+    require_rank(weights, "weights", ("K", "c_in", "c_out"))
+    dim, channels = observed.points.shape[-1], observed.values.shape[-1]
+    operators, _, out = weights.shape
+    for name, tensor, shape in (
+        ("query", query, [observed.points.shape[0], None, dim]),
+        ("weights", weights, [operators, channels, None]),
+        ("drift", drift, [operators, dim]),
+        ("diffusion", diffusion, [operators, dim, dim]),
+    ):
+        if not tensor.shape.is_compatible_with(shape):
+            raise ValueError(
+                f"{name} has shape {tensor.shape}, expected {tf.TensorShape(shape)}: {dim} spatial "
+                f"dimension(s), {channels} input channel(s) and {operators} basis operator(s)."
+            )
+    bias = tf.zeros([out], weights.dtype) if bias is None else bias
+    return observed, Operator(
+        query, weights, drift, diffusion, tf.convert_to_tensor(bias, weights.dtype)
+    )
 
 
 def _check_estimator(variance_estimator, num_probes, probes, seed):
@@ -234,54 +384,3 @@ def _check_estimator(variance_estimator, num_probes, probes, seed):
             )
         if not (isinstance(num_probes, int) and num_probes >= 1):
             raise ValueError(f"num_probes must be a positive whole number, found {num_probes!r}.")
-
-
-def _operators(gp, query, weights, drift, diffusion):
-    query, weights, drift, diffusion = (
-        tf.convert_to_tensor(t, gp.values.dtype) for t in (query, weights, drift, diffusion)
-    )
-    require_rank(query, "query", ("B", "M", "d"))
-    require_rank(weights, "weights", ("K", "c_in", "c_out"))
-    dim = gp.points.shape[-1]
-    operators = weights.shape[0]
-    channels = gp.values.shape[-1 if gp.shared else 1]
-    for name, tensor, shape in (
-        ("query", query, [gp.points.shape[0], None, dim]),
-        ("weights", weights, [operators, channels, None]),
-        ("drift", drift, [operators, dim]),
-        ("diffusion", diffusion, [operators, dim, dim]),
-    ):
-        if not tensor.shape.is_compatible_with(shape):
-            raise ValueError(
-                f"{name} has shape {tensor.shape}, expected {tf.TensorShape(shape)}: {dim} spatial "
-                f"dimension(s), {channels} input channel(s) and {operators} basis operator(s)."
-            )
-    return weights, _Operators(gp, query, drift, diffusion)
-
-
-def _mix(response, weights, bias):
-    """``sum_{k,b} W_k[b, a] response[..., k, b]`` as one matrix product."""
-    operators, channels, out = weights.shape
-    shape = [*sizes(response)[:2], operators * channels]
-    return mix_channels(
-        reshape(response, shape), tf.reshape(weights, [operators * channels, out]), bias
-    )
-
-
-def _mixed_variance(prior, explained, weights, shared):
-    """``sum_{ij,b} W_i[b, a] W_j[b, a] N_ij^b``, clipped at the zero that rounding may cross."""
-    operators, channels, out = weights.shape
-    flat = tf.reshape(weights, [operators * channels, out])
-    by_output = tf.reshape(tf.transpose(flat), [out, operators, channels])
-    gram = tf.matmul(by_output, by_output, transpose_b=True)
-    if prior.shape.rank == 2:
-        prior = mix_channels(tf.reshape(prior, [1, -1]), tf.transpose(tf.reshape(gram, [out, -1])))
-    else:
-        prior = tf.einsum("bij,iba,jba->a", prior, *2 * [weights])[None]
-    if not shared:
-        gram = tf.einsum("obi,obj->obij", *2 * [tf.transpose(by_output, [0, 2, 1])])
-        explained = tf.einsum("bcmij->bmcij", explained)
-    gram = -tf.transpose(tf.reshape(gram, [out, -1]))
-    flat = tf.reshape(explained, [-1, gram.shape[0]])
-    mixed = mix_channels(flat, gram, prior[0], rectify=True)
-    return reshape(mixed, [*sizes(explained)[:2], out])

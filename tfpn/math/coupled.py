@@ -20,8 +20,9 @@ import numbers
 import numpy as np
 import tensorflow as tf
 
-from tfpn.math.checks import floating, require_static_dim
+from tfpn.checks import floating, require_static_dim
 from tfpn.math.coupled_exponential import matrix_exponential
+from tfpn.types import Tensor
 
 # By dimension: nodes on each axis, and the lattice's half-width in units of 1 / length_scale.
 NUM_NODES = {1: 128, 2: 64, 3: 40}
@@ -33,17 +34,17 @@ LARGEST_CUT = 1e-6
 
 
 def coupled_kernel(
-    x1,
-    x2,
+    x1: Tensor,
+    x2: Tensor,
     *,
-    signal_std,
-    length_scale,
-    first_order,
-    second_order,
-    zeroth_order=None,
-    both_sides=False,
-    num_nodes=None,
-):
+    signal_std: Tensor,
+    length_scale: Tensor,
+    first_order: Tensor,
+    second_order: Tensor,
+    zeroth_order: Tensor | None = None,
+    both_sides: bool = False,
+    num_nodes: int | None = None,
+) -> Tensor:
     """RBF kernel with the flow of a coupled PDE applied to one or both arguments.
 
     With ``A = exp(C + sum_i B_i d_i + sum_ij S_ij d_i d_j)`` (the paper's appendix on equivariance)

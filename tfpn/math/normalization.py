@@ -9,7 +9,7 @@ from tfpn.math.recompute import available_after
 from tfpn.math.replicas import replica_sum
 
 
-def normalize(values, variance, gamma, beta, epsilon):
+def normalize(values, variance, gamma, beta, epsilon, weights=None):
     """Affine map per channel by the statistics of the batch itself, with a hand-written gradient.
 
     With the mean m of the values and their total variance q^2 (variance of the values plus mean of
@@ -23,25 +23,30 @@ def normalize(values, variance, gamma, beta, epsilon):
         variance: [B, N, c], +inf where unobserved.
         gamma, beta: [c].
         epsilon: number > 0.
+        weights: how much each point counts in the statistics, [B, N, 1], >= 0 and constant for
+            gradients; None for 1.
 
     Returns:
         values' and variance' [B, N, c], both 0 where unobserved; the scale
-        ``gamma / sqrt(q^2 + epsilon)`` [c]; and m, q^2 and the number of observed entries [c],
-        which carry no gradient.
+        ``gamma / sqrt(q^2 + epsilon)`` [c]; and m, q^2 and the count of observed entries [c], which
+        carry no gradient.
     """
-    *results, mean, spread, count = _normalize(values, variance, gamma, beta, epsilon)
+    if weights is not None:
+        weights = tf.stop_gradient(weights)
+    *results, mean, spread, count = _normalize(values, variance, gamma, beta, epsilon, weights)
     return *results, *(tf.stop_gradient(t) for t in (mean, spread, count))
 
 
-def _normalize(values, variance, gamma, beta, epsilon):
+def _normalize(values, variance, gamma, beta, epsilon, weights):
     @tf.custom_gradient
     def apply(values, variance, gamma, beta):
         active = is_active()
         # Compiled, what is observed is cheaper to find again than to keep.
-        count, total = replica_sum(*map(channel_sum, _observed(values, variance)))
-        mean = total / tf.maximum(count, 1.0)
-        square = _square(values, variance, mean)
-        spread = replica_sum(channel_sum(square))[0] / tf.maximum(count, 1.0)
+        count, total = replica_sum(*map(channel_sum, _observed(values, variance, weights)))
+        size = tf.where(count > 0.0, count, 1.0)
+        mean = total / size
+        square = _square(values, variance, mean, weights)
+        spread = replica_sum(channel_sum(square))[0] / size
         inverse = tf.math.rsqrt(spread + epsilon)
         scale = gamma * inverse
 
@@ -54,11 +59,10 @@ def _normalize(values, variance, gamma, beta, epsilon):
                 d_scale += for_values + 2.0 * scale * for_variance
                 # scale depends on the spread, whose derivative is 2 centred / n and 1 / n.
                 all_d_scale, all_d_beta = replica_sum(d_scale, d_beta)
-                size = tf.maximum(count, 1.0)
                 d_spread = -0.5 * all_d_scale * scale * tf.square(inverse) / size
                 centre = scale * all_d_beta / size
                 d_values, d_variance = _input_gradient(
-                    d_values, d_variance, *again, mean, scale, d_spread, centre
+                    d_values, d_variance, *again, mean, scale, d_spread, centre, weights
                 )
             return d_values, d_variance, d_scale * inverse, d_beta
 
@@ -75,16 +79,20 @@ def _centred(values, variance, mean):
     return observed_only(values - mean, missing), observed_only(variance, missing), weight
 
 
+def _weighted(tensor, weights):
+    return tensor if weights is None else tensor * weights
+
+
 @fused
-def _observed(values, variance):
+def _observed(values, variance, weights):
     values, _, weight = _centred(values, variance, tf.zeros([], values.dtype))
-    return weight, values
+    return _weighted(weight, weights), _weighted(values, weights)
 
 
 @fused
-def _square(values, variance, mean):
+def _square(values, variance, mean, weights):
     centred, variance, _ = _centred(values, variance, mean)
-    return tf.square(centred) + variance
+    return _weighted(tf.square(centred) + variance, weights)
 
 
 @fused
@@ -101,9 +109,10 @@ def _scale_terms(d_values, d_variance, values, variance, mean):
 
 
 @fused
-def _input_gradient(d_values, d_variance, values, variance, mean, scale, d_spread, centre):
+def _input_gradient(d_values, d_variance, values, variance, mean, scale, d_spread, centre, weights):
     centred, _, weight = _centred(values, variance, mean)
+    counted = _weighted(weight, weights)
     return (
-        (d_values * scale - centre) * weight + centred * (2.0 * d_spread),
-        (d_variance * tf.square(scale) + d_spread) * weight,
+        d_values * scale * weight - centre * counted + _weighted(centred, weights) * 2.0 * d_spread,
+        d_variance * tf.square(scale) * weight + d_spread * counted,
     )

@@ -1,49 +1,93 @@
-"""When something was read: distinct points, indicators of readings, and their numbers.
+"""When something was read: weights of entries, indicators of readings, and their numbers.
 
-A time series may list a point more than once, each time with some of its channels. The functions
-here give the same for any such listing.
+A time series may list a time more than once, each time with some of its channels, and clocks differ
+in their last digits. The functions here give the same for any listing of the same readings, and
+what they give changes continuously with the times. Within a ``width``, below which times are taken
+for one, the weight of what is told apart rises with the distance d by
+
+    s(d) = u^2 (3 - 2 u),   u = min((d / width)^2, 1),
+
+from 0, where it is flat up to the third derivative, to 1: for times a thousandth of the width apart
+s is 3e-12.
 """
+
+import math
 
 import tensorflow as tf
 
 from tfpn.math.missing import missing_mask, penalty
 
+# Weights below this count as 0: what they would add to a result is less than float32 resolves.
+_LEAST_WEIGHT = 1e-10
 
-def first_of_each_point(points, variance):
-    """1 at the first entry of each distinct observed point, 0 at its repetitions and at padding.
+# Variance that an entry of weight 1/2 has besides: that of the models' noise, as signals have 1.
+_HALF = 0.01
 
-    Points are the same if all their coordinates are equal, to the last digit.
+
+def entry_weights(times, variance, width):
+    """How far each entry tells of a time of its own: 0 for repetitions and padding, 1 if alone.
+
+    The weight is ``s(d)`` for the distance d to the entry before in the order of time; of entries
+    at one time the first listed is the one that counts.
 
     Args:
-        points: [B, N, d].
+        times: [B, N, 1], anything where no channel is observed.
         variance: [B, N, c], +inf where unobserved.
+        width: scalar, distance from which two times are two.
 
     Returns:
-        [B, N] in the dtype of ``variance``.
+        [B, N, 1] in the dtype of ``variance``.
 
     Example:
 
     >>> import numpy as np
-    >>> points = np.array([[[0.1], [0.1], [0.3], [0.0]]])
-    >>> first_of_each_point(points, np.array([[[0.0], [0.0], [0.0], [np.inf]]])).numpy()
-    array([[1., 0., 1., 0.]])
+    >>> times = np.array([[[0.1], [0.1], [0.3], [0.0]]])
+    >>> variance = np.array([[[0.0], [0.0], [0.0], [np.inf]]])
+    >>> entry_weights(times, variance, 0.01)[0, :, 0].numpy()
+    array([1., 0., 1., 0.])
     """
-    points, variance = tf.convert_to_tensor(points), tf.convert_to_tensor(variance)
+    times, variance = tf.convert_to_tensor(times), tf.convert_to_tensor(variance)
     seen = tf.reduce_max(_readings(variance), axis=-1)
-    earlier = tf.linalg.band_part(_same(points, variance.dtype), -1, 0)
-    # The number of observed entries of the point so far, itself included.
-    number = tf.linalg.matvec(earlier, seen)
-    return seen * tf.cast(number < 1.5, variance.dtype)
+    times = tf.where(seen > 0.0, times[..., 0], 0.0)
+    later, earlier = times[:, :, None], times[:, None]
+    places = tf.range(tf.shape(times)[1])
+    before = (earlier < later) | ((earlier == later) & (places < places[:, None]))
+    before &= (seen > 0.0)[:, None]
+    nearest = tf.reduce_min(tf.where(before, _relative(later - earlier, width), 1.0), axis=-1)
+    return (_smooth(nearest) * seen)[..., None]
 
 
-def reading_indicators(points, variance):
-    """For each entry and channel 1 if the channel was read at the entry's point, 0 if not.
+def faded(variance, weights):
+    """The variance of entries raised by ``0.01 (1 / weight - 1)``, to +inf at the weight 0.
 
-    A reading at any entry of the same point counts.
+    So a second reading of one time tells nothing new, and ever more as the times part.
 
     Args:
-        points: [B, N, d].
-        variance: [B, N, c], +inf where unobserved.
+        variance: [B, N, c].
+        weights: from `entry_weights`, [B, N, 1].
+
+    Example:
+
+    >>> import numpy as np
+    >>> faded(np.array([[[0.1], [0.1]]]), [[[1.0], [0.5]]]).numpy().ravel().round(3).tolist()
+    [0.1, 0.11]
+    """
+    variance = tf.convert_to_tensor(variance)
+    weights = tf.convert_to_tensor(weights, variance.dtype)
+    some = weights > _LEAST_WEIGHT
+    # Not below 0: rounding may leave a weight above 1.
+    more = _HALF * tf.nn.relu(1.0 / tf.where(some, weights, 1.0) - 1.0)
+    return variance + tf.where(some, more, tf.constant(math.inf, variance.dtype))
+
+
+def reading_indicators(times, variance, width):
+    """For each entry and channel 1 if the channel was read at the entry's time, 0 if not.
+
+    A reading at any entry of the same time counts; one at another time, at the distance d, makes
+    the indicator ``1 - s(d)``, and several together one less the product of their ``s(d)``.
+
+    Args:
+        times, variance, width: as in `entry_weights`.
 
     Returns:
         [B, N, c] in the dtype of ``variance``.
@@ -51,14 +95,18 @@ def reading_indicators(points, variance):
     Example:
 
     >>> import numpy as np
-    >>> points = np.array([[[0.1], [0.1], [0.3]]])
+    >>> times = np.array([[[0.1], [0.1], [0.3]]])
     >>> variance = np.array([[[0.0, np.inf], [np.inf, 0.0], [0.0, np.inf]]])
-    >>> reading_indicators(points, variance).numpy().tolist()
+    >>> reading_indicators(times, variance, 0.01).numpy().tolist()
     [[[1.0, 1.0], [1.0, 1.0], [1.0, 0.0]]]
     """
-    points, variance = tf.convert_to_tensor(points), tf.convert_to_tensor(variance)
-    readings = tf.matmul(_same(points, variance.dtype), _readings(variance))
-    return tf.minimum(readings, 1.0)
+    times, variance = tf.convert_to_tensor(times), tf.convert_to_tensor(variance)
+    readings = _readings(variance)
+    times = tf.where(tf.reduce_max(readings, axis=-1) > 0.0, times[..., 0], 0.0)
+    apart = _smooth(_relative(times[:, :, None] - times[:, None], width))
+    # exp(log(1e-30)) vanishes beside 1 in either precision.
+    logs = tf.math.log(tf.maximum(apart, tf.constant(1e-30, apart.dtype)))
+    return 1.0 - tf.exp(tf.matmul(logs, readings))
 
 
 def reading_counts(variance):
@@ -77,7 +125,10 @@ def _readings(variance):
     return 1.0 - missing_mask(penalty(variance))
 
 
-def _same(points, dtype):
-    """1 for pairs of equal points, [B, N, N]."""
-    same = tf.reduce_all(tf.equal(points[:, :, None], points[:, None]), axis=-1)
-    return tf.cast(same, dtype)
+def _relative(distance, width):
+    """``u``, the square of the distance in units of the width, at most 1."""
+    return tf.minimum(tf.square(distance / width), 1.0)
+
+
+def _smooth(square):
+    return tf.square(square) * (3.0 - 2.0 * square)

@@ -9,16 +9,16 @@ import tensorflow as tf
 from tfpn.math.fusion import fusion, is_active
 
 
-def recomputed(function, *tensors):
-    """``function(*tensors)``, of which nothing but ``tensors`` is kept for the gradient.
+def recomputed(function, *structures):
+    """``function(*structures)``, of which nothing but their tensors is kept for the gradient.
 
     ``tf.recompute_grad`` gives zeros where a function has no gradient; here it stays None, so that
     what must not be differentiated still raises its error if, and only if, it is.
 
     Args:
-        function: takes the tensors and returns a tuple of tensors. What it reads apart from its
+        function: takes the structures and returns a tuple of tensors. What it reads apart from its
             arguments gets no gradient.
-        tensors: floating.
+        structures: floating tensors, or what `tf.nest` takes apart into such.
 
     Returns:
         What ``function`` returns.
@@ -41,12 +41,12 @@ def recomputed(function, *tensors):
             again = available_after(upstream, tensors)
             with tf.GradientTape() as tape, fusion(active):
                 tape.watch(again)
-                results = function(*again)
+                results = function(*tf.nest.pack_sequence_as(structures, again))
             return tape.gradient(results, again, output_gradients=upstream)
 
-        return function(*tensors), gradient
+        return function(*tf.nest.pack_sequence_as(structures, tensors)), gradient
 
-    return apply(*tensors)
+    return apply(*tf.nest.flatten(structures))
 
 
 def available_after(upstream, tensors):

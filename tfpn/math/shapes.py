@@ -1,5 +1,7 @@
 """Shapes of which some sizes are known only when run, in few operations of a graph."""
 
+import math
+
 import tensorflow as tf
 
 
@@ -30,9 +32,18 @@ def reshape(tensor, shape):
     >>> reshape(x, [[rows, columns], channels]).shape
     TensorShape([6, 4])
     """
-    shape = [_product(*size) if isinstance(size, list) else size for size in shape]
+    shape = [_product(size) if isinstance(size, list) else size for size in shape]
     return tf.reshape(tensor, [-1 if size is None else size for size in shape])
 
 
-def _product(first, second):
-    return None if first is None or second is None else first * second
+def _product(factors):
+    return None if None in [f for f in factors if not tf.is_tensor(f)] else math.prod(factors)
+
+
+def axis_sizes(tensor):
+    """The sizes of all axes: numbers where they are known, else scalar tensors.
+
+    Unlike `sizes`, for arithmetic with them.
+    """
+    dynamic = tf.shape(tensor)
+    return [dynamic[i] if size is None else size for i, size in enumerate(tensor.shape)]

@@ -12,19 +12,36 @@ variance ``sum_off-diagonal B^2 / P`` with Rademacher probes (+1 or -1), to whic
 ``2 diagonal^2 / P``.
 """
 
+import dataclasses
+from typing import Any
+
 import tensorflow as tf
 
-from tfpn.math.blocks import WHOLE, block_length, in_blocks, sizes
+from tfpn.math.blocks import WHOLE, block_length, in_blocks
 from tfpn.math.channels import mix_channels
-from tfpn.math.conditioning import response
 from tfpn.math.fusion import fusion
-from tfpn.math.kernels import operator_kernels
-from tfpn.math.posterior import solve
+from tfpn.math.posterior import Fixed
+from tfpn.math.shapes import axis_sizes
 
 ESTIMATORS = ("exact", "stochastic")
 PROBES = ("rademacher", "gaussian")
 
 _EXAMPLES = "examples"
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimator:
+    """How the diagonal is estimated.
+
+    Attributes:
+        num_probes: P.
+        probes: one of `PROBES`.
+        seed: of the probes, integer or integer tensor [2].
+    """
+
+    num_probes: int
+    probes: str
+    seed: Any
 
 
 def probe_vectors(probes, shape, seed, dtype):
@@ -42,40 +59,33 @@ def probe_vectors(probes, shape, seed, dtype):
     return tf.cast(2 * coins - 1, dtype)
 
 
-def estimate_condition(gp, operators, weights, trains, *, num_probes, probes, seed):
-    """As `Conditioning.condition`, with an estimate of the mixed variance.
+def estimate_condition(posterior, operator, estimator):
+    """Means of an operator's functionals, and an estimate of its outputs' variance.
 
     Args:
-        gp: a `Conditioning`.
-        operators: the flows at the query points, with ``cross()``, ``query`` and ``flow``.
-        weights: [K, c_in, c_out].
-        trains: what the marginal likelihood trains.
-        num_probes, probes, seed: as in `convolve`.
+        posterior: `tfpn.math.posterior.Posterior`, with one kernel for all channels.
+        operator: `tfpn.math.operator.Operator`.
+        estimator: `Estimator`.
 
     Returns:
         The means [B, M, K, c_in], the estimated variance [B, M, c_out], which may be negative, and
         the negative log marginal likelihood [B, c_in].
     """
-    cross = operators.cross()
-    batch, queries, _, size = sizes(cross)
+    weights, num_probes = operator.weights, estimator.num_probes
+    cross = operator.functionals(posterior.kernel).cross(posterior.points)
+    batch, queries, _, size = axis_sizes(cross)
     _, channels, out = weights.shape
     shape = [batch, queries, num_probes, out]
-    vectors = tf.stop_gradient(probe_vectors(probes, shape, _pair_of(seed), cross.dtype))
-    plan = _Plan(batch, cross, weights, num_probes)
+    seed = _pair_of(estimator.seed)
+    vectors = tf.stop_gradient(probe_vectors(estimator.probes, shape, seed, cross.dtype))
+    plan = _Sweep(batch, cross, weights, num_probes)
     seen = _at_points(plan, vectors, cross, weights)
-    if gp.shared:
-        mean, nll = gp.condition_mean(cross, trains)
-        columns = tf.reshape(seen, [batch, size, num_probes * channels])
-        matrices = gp._matrices(gp.points, gp.given_variance)
-        solved = solve(*matrices, columns, gp.whitener)
-    else:
-        columns = tf.transpose(tf.reshape(seen, [batch, size, num_probes, channels]), [0, 3, 1, 2])
-        columns = tf.concat([gp.values, columns], axis=-1)
-        solved, nll = gp.solve(columns, trains)
-        solved = tf.transpose(solved, [0, 2, 3, 1])
-        mean = response(cross, solved[:, :, 0])
-        solved = tf.reshape(solved[:, :, 1:], [batch, size, num_probes * channels])
-    return mean, _quadratic_forms(plan, vectors, cross, solved, weights, operators), nll
+    columns = tf.reshape(seen, [batch, size, num_probes, channels])
+    solved, _ = posterior.solve(tf.transpose(columns, [0, 1, 3, 2]))
+    solved = tf.reshape(tf.transpose(solved, [0, 1, 3, 2]), [batch, size, num_probes * channels])
+    mean, nll = posterior.mean(Fixed(cross))
+    variance = _quadratic_forms(plan, vectors, cross, solved, operator, posterior.kernel)
+    return mean, variance, nll
 
 
 def _pair_of(seed):
@@ -83,12 +93,12 @@ def _pair_of(seed):
     return tf.stack([tf.zeros_like(seed), seed]) if seed.shape.rank == 0 else seed
 
 
-class _Plan:
+class _Sweep:
     """Some examples and one of the K operators at a time."""
 
     def __init__(self, batch, cross, weights, num_probes):
         self.examples = batch
-        _, queries, operators, size = sizes(cross)
+        _, queries, operators, size = axis_sizes(cross)
         _, channels, out = weights.shape
         self.operators = operators
         # Of all that is alive at once: kernels and what leads to them, W_j^T z, and outputs.
@@ -128,47 +138,38 @@ def _at_points(plan, vectors, cross, weights):
         plan,
         tensors=(cross, weights),
         kinds=(_EXAMPLES, WHOLE),
-        results=[(_EXAMPLES, plan.examples, [sizes(cross)[3], columns])],
+        results=[(_EXAMPLES, plan.examples, [axis_sizes(cross)[3], columns])],
     )
     return result
 
 
-def _quadratic_forms(plan, vectors, cross, solved, weights, operators):
+def _quadratic_forms(plan, vectors, cross, solved, operator, kernel):
     """``mean_p z_p * (B z_p)``, [B, M, c_out]; ``solved`` [B, N, P c_in] is of `_at_points`."""
-    _, queries, num_probes, out = sizes(vectors)
-    count, channels, _ = weights.shape
+    _, queries, num_probes, out = axis_sizes(vectors)
+    count, channels, _ = operator.weights.shape
 
-    def function(block, cross, solved, query, weights, drift, diffusion, signal_std, length_scale):
-        operator, length = block.index % count, tf.shape(query)[0]
+    def function(block, cross, solved, query, weights, drift, diffusion, *parameters):
+        row, length = block.index % count, tf.shape(query)[0]
         probes = plan.probes(block, vectors)
         # k_ij for this i and all j, [b, M, K M], and all W_j^T z, [b, K M, P c_in].
+        prior = tf.nest.pack_sequence_as(kernel, parameters)
         with fusion(False):
-            kernels = operator_kernels(
-                query,
-                query,
-                drift=drift[operator] - drift,
-                diffusion=diffusion[operator] + diffusion,
-                signal_std=signal_std,
-                length_scale=length_scale,
-            )
+            kernels = prior.flowed(drift[row] - drift, diffusion[row] + diffusion)(query, query)
         kernels = tf.reshape(kernels, [length, queries, count * queries])
         flat = tf.reshape(probes, [length, 1, queries * num_probes, out])
         mixed = tf.matmul(flat, weights[None], transpose_b=True)  # [b, K, M P, c_in]
         mixed = tf.reshape(mixed, [length, count * queries, num_probes * channels])
-        applied = tf.matmul(kernels, mixed) - tf.matmul(cross[:, :, operator], solved)
+        applied = tf.matmul(kernels, mixed) - tf.matmul(cross[:, :, row], solved)
         applied = tf.reshape(applied, [length, queries, num_probes, channels])
-        applied = mix_channels(applied, weights[operator])
+        applied = mix_channels(applied, weights[row])
         return (tf.reduce_mean(probes * applied, axis=2),)
 
-    flow = operators.flow
+    whole = operator.weights, operator.drift, operator.diffusion, *tf.nest.flatten(kernel)
     (result,) = in_blocks(
         function,
         plan,
-        tensors=(
-            *(cross, solved, operators.query, weights),
-            *(flow[key] for key in ("drift", "diffusion", "signal_std", "length_scale")),
-        ),
-        kinds=(_EXAMPLES, _EXAMPLES, _EXAMPLES, WHOLE, WHOLE, WHOLE, WHOLE, WHOLE),
+        tensors=(cross, solved, operator.query, *whole),
+        kinds=(_EXAMPLES, _EXAMPLES, _EXAMPLES, *len(whole) * [WHOLE]),
         results=[(_EXAMPLES, plan.examples, [queries, out])],
     )
     return result

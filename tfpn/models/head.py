@@ -1,24 +1,28 @@
 """The end of a classifier or regressor: integral pooling and a linear head."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import keras
 import numpy as np
 
+from tfpn.checks import check_count
 from tfpn.layers import IntegralPooling
-from tfpn.layers.base import check_count
 from tfpn.layers.integral_pooling import read_box, read_disc
+from tfpn.types import DType, Layer, Pooling
 
 
-def points_dtype(policy):
+def points_dtype(policy: DType) -> str:
     """Dtype of a model's inputs and outputs for a policy: there is no algebra in half precision."""
     return "float64" if policy.compute_dtype == "float64" else "float32"
 
 
-def read_pooling(pooling):
+def read_pooling(pooling: Pooling) -> Any:
     """ "space", a box as two lists or numbers, or a disc as a dict, which saving can write down."""
     if isinstance(pooling, str) and pooling == "space":
         return pooling
     try:
-        if isinstance(pooling, dict):
+        if isinstance(pooling, Mapping):
             return read_disc(pooling)
         if not isinstance(pooling, str):
             return list(read_box(pooling))
@@ -31,7 +35,7 @@ def read_pooling(pooling):
     )
 
 
-def domain_unit(pooling, dim):
+def domain_unit(pooling: Any, dim: int) -> float | None:
     """The d-th root of the volume of a box or disc; None for the whole space."""
     if pooling == "space":
         return None
@@ -41,37 +45,40 @@ def domain_unit(pooling, dim):
     return np.prod(sides) ** (1.0 / dim)
 
 
-def pool_and_head(features, pooling, units, *, dtype, **arguments):
-    """Integral pooling of the last block's features, and a linear head on the means.
-
-    Args:
-        features: symbolic observations.
-        pooling: from `read_pooling`.
-        units: number of outputs, or None for no head.
-        dtype: name of the layers' policy.
-        arguments: of `IntegralPooling`.
-
-    Returns:
-        The pooled dict, and the model's output.
-    """
-    pooled = integrate_features(features, pooling, dtype=dtype, name="pooling", **arguments)
-    return pooled, pooled if units is None else linear_head(pooled, units, dtype)
-
-
-def integrate_features(features, pooling, **arguments):
-    """The pooled dict; ``pooling`` from `read_pooling`, the arguments those of the layer."""
-    domain = {}
+def pooling_layer(pooling: Pooling, **arguments: Any) -> Any:
+    """The `IntegralPooling` of a region from `read_pooling`; the arguments are the layer's."""
+    domain: dict[str, Any] = {}
     if pooling != "space":
         domain = {"disc": pooling} if isinstance(pooling, dict) else {"box": pooling}
-    return IntegralPooling(**domain, **arguments)(features)
+    # Features' variances are no measurement's: float32's least one does.
+    return IntegralPooling(**domain, double_precision=False, **arguments)
 
 
-def linear_head(pooled, units, dtype):
-    """A linear map "head" of the pooled means."""
-    head = keras.layers.Dense(
+def pooling_layers(pooling: Pooling, windows: int, **arguments: Any) -> list[Layer]:
+    """The integrals over equal parts of the stay."""
+    if windows == 1:
+        return [pooling_layer(pooling, name="pooling", **arguments)]
+    box: Any = pooling
+    low, high = box
+    unit = (high - low) / windows
+    return [
+        pooling_layer(
+            [low + unit * part, low + unit * (part + 1)],
+            unit=unit,
+            name=f"pooling_{part + 1}",
+            **arguments,
+        )
+        for part in range(windows)
+    ]
+
+
+def linear_head(units: int | None, dtype: DType) -> Any:
+    """A linear map "head" of pooled means; None without units."""
+    if units is None:
+        return None
+    return keras.layers.Dense(
         # In full precision under a mixed policy: these are the logits.
         check_count("num_classes or num_outputs", units),
         dtype=points_dtype(keras.dtype_policies.get(dtype)),
         name="head",
     )
-    return head(pooled["values"])

@@ -1,41 +1,72 @@
 """What the models share: their inputs, the checks of them, and the start from data."""
 
+import functools
+import os
 import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from tfpn.contract import KEYS, check_observations, check_query
+from tfpn.degrees import warn_of_degrees
+from tfpn.files import write_by
 from tfpn.layers.base import GPPosteriorLayer
+from tfpn.models.checked import Checked
 from tfpn.models.head import domain_unit
 from tfpn.models.predictive import Predictive, not_calibrated
+from tfpn.models.target_scale import TargetScale, first_targets
 from tfpn.models.trainable import Trainable
-from tfpn.spacing import point_extent, point_spacing
+from tfpn.spacing import point_extent, point_spacing, typical_number
+from tfpn.types import Array, ArrayLike, Config, DType, Layer, PathLike, Tensor
 
 # Examples smaller than this are in too large a unit for flows to be learnt.
 _LEAST_EXTENT = 0.1
 
 
-class PNNetwork(Trainable, Predictive, keras.Model):
+class PNNetwork(Checked, Trainable, Predictive, keras.Model):
     """Base of the models: a functional Keras model from observations.
 
-    A subclass's constructor builds the layers with names of its own: "conv_1" and so on for the
-    convolutions, "pooling" for the integral pooling (if there is one) and "head" for what follows.
+    A subclass's constructor builds the layers and hands over those that more is asked of.
 
     Args:
         inputs: from `network_inputs`.
         outputs: the model's symbolic output.
         config: all arguments of the subclass's constructor, but for ``trainable``, in a form that
             saving can write down.
+        blocks: list of `Block`, in order.
+        pooling: the layer that integrates the last block's features, or None.
+        head: the layer that follows it, or None.
         moments: symbolic dict of the means and variances from which the outputs' come: of the
             pooled features, or of a field.
         calibrated: None, or for each output the number of the calibration that it shares.
         trainable: as Keras's.
     """
 
-    def __init__(self, inputs, outputs, *, config, moments, calibrated, trainable):
+    def __init__(
+        self,
+        inputs: Any,
+        outputs: Any,
+        *,
+        config: Config,
+        blocks: Sequence[Any],
+        pooling: Layer | None,
+        head: Layer | None,
+        moments: Any,
+        calibrated: Any,
+        trainable: bool,
+    ) -> None:
+        target_scale, fields = None, calibrated
+        if config.get("num_outputs") is not None:
+            fields = range(config["num_outputs"])
+        if fields is not None:
+            target_scale = TargetScale(list(map(int, fields)), dtype=outputs.dtype, name="targets")
+            outputs = target_scale(outputs)
         super().__init__(inputs=inputs, outputs=outputs, name=config["name"])
+        self._target_scale = target_scale
+        self._blocks, self._pooling, self._head = tuple(blocks), pooling, head
         self.trainable = trainable
         self._prepare_training()
         self._moments_output = moments
@@ -50,7 +81,15 @@ class PNNetwork(Trainable, Predictive, keras.Model):
         self._config = {**config, "name": self.name}
 
     def __call__(self, inputs, *args, **kwargs):
-        """Keras's, after a look at the keys: Keras takes what it finds in their order."""
+        """Keras's, after a look at the keys: Keras takes what it finds in their order.
+
+        A list of symbolic tensors is taken in the order of ``inputs``, as Keras's functional models
+        are put together. A list of arrays is refused: nothing says which is which.
+        """
+        if isinstance(inputs, (list, tuple)):
+            if len(inputs) != len(self.inputs) or not all(map(keras.utils.is_keras_tensor, inputs)):
+                self._refuse_arrays(inputs)
+            inputs = dict(zip(self.inputs_dict, inputs, strict=True))
         if isinstance(inputs, dict):
             self._check_keys(inputs)
             inputs = {
@@ -62,87 +101,6 @@ class PNNetwork(Trainable, Predictive, keras.Model):
             if all(_is_concrete(inputs[key]) for key in ("points", "query") if key in inputs):
                 self._check_query(inputs)
         return super().__call__(inputs, *args, **kwargs)
-
-    def fit(self, x=None, y=None, *args, **kwargs):
-        """Keras's, after a check of arrays (see `predict`)."""
-        x = self._checked(x, cast=True)
-        if self.train_function is None:
-            self._create_variables(x, y)
-        return super().fit(x, y, *args, **kwargs)
-
-    def evaluate(self, x=None, y=None, *args, **kwargs):
-        """Keras's, after a check of arrays (see `predict`)."""
-        x = self._checked(x, cast=True)
-        if self.test_function is None:
-            self._create_variables(x, y)
-        return super().evaluate(x, y, *args, **kwargs)
-
-    def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None):
-        """Keras's, for arrays in the model's own dtype.
-
-        Arrays are checked first, so that bad ones are named by argument, example and point and
-        are found where XLA compiles the model, too. Data sets and generators are checked by the
-        layers alone.
-
-        Args:
-            x: the input dict, or anything that Keras's `predict` takes.
-            batch_size, verbose, steps, callbacks: as Keras's.
-
-        Raises:
-            ValueError: for keys, shapes or entries that are not the input's.
-            tf.errors.InvalidArgumentError: if a layer's result is not finite, as of values whose
-                squares are too large (not checked where XLA compiles the model).
-        """
-        x = self._checked(x)
-        if isinstance(x, dict):
-            x, batch_size = self._batches(self, x, batch_size or 32), None
-        return super().predict(x, batch_size, verbose, steps, callbacks)
-
-    def _checked(self, x, cast=False):
-        """Arrays of the input dict after checks; anything else as it is.
-
-        ``cast`` says that Keras will cast them to its own float type.
-        """
-        if not isinstance(x, dict):
-            return x
-        self._check_keys(x)
-        inputs = self.inputs_dict
-        x = {
-            key: np.asarray(value) if isinstance(value, (list, tuple)) else value
-            for key, value in x.items()
-        }
-        data = {key: np.asarray(x[key]) for key in KEYS}
-        if data["points"].ndim == data["variance"].ndim == 3:
-            # Padding may lie anywhere.
-            padding = ~np.isfinite(data["variance"]).any(axis=-1, keepdims=True)
-            if padding.shape[:2] == data["points"].shape[:2]:
-                data["points"] = np.where(padding, 0.0, data["points"])
-        check_observations(
-            data,
-            spatial_dim=inputs["points"].shape[-1],
-            channels=inputs["values"].shape[-1],
-        )
-        self._check_missing(data["variance"])
-        self._check_query(x)
-        wide = inputs["points"].dtype == "float64"
-        if cast and wide and keras.config.floatx() != "float64" and any(
-            np.asarray(array).dtype == np.float64 for array in x.values()
-        ):  # fmt: skip
-            warnings.warn(
-                f"{self.name} computes in float64, but Keras casts the arrays it is given to "
-                f"{keras.config.floatx()}: call keras.config.set_floatx('float64') before, or "
-                "hand over a tf.data.Dataset.",
-                stacklevel=3,
-            )
-        return x
-
-    def _check_keys(self, x):
-        expected = self.inputs_dict
-        if set(x) != set(expected):
-            raise ValueError(
-                f"{type(self).__name__} {self.name!r} takes a dict with the keys "
-                f"{', '.join(expected)}, found {', '.join(map(str, x)) or 'none'}."
-            )
 
     def _check_missing(self, variance):
         """Raises ValueError where channels that go together are observed in part."""
@@ -159,16 +117,23 @@ class PNNetwork(Trainable, Predictive, keras.Model):
         return variance
 
     @property
-    def pn_layers(self):
-        """The layers that hold a GP prior: all convolutions and the pooling, in order."""
-        return [layer for layer in self.layers if isinstance(layer, GPPosteriorLayer)]
+    def blocks(self) -> list[Any]:
+        """The network's blocks, a list of `tfpn.models.blocks.Block`."""
+        return list(self._blocks)
 
     @property
-    def inputs_dict(self):
+    def pn_layers(self) -> list[Layer]:
+        """The layers that hold a GP prior: the blocks' convolutions first, and then all others."""
+        first = [layer for block in self.blocks for layer, _ in block.convolutions]
+        others = [layer for layer in self.layers if isinstance(layer, GPPosteriorLayer)]
+        return first + [layer for layer in others if layer not in first]
+
+    @property
+    def inputs_dict(self) -> dict[str, Tensor]:
         """The symbolic inputs by name, for building sub-models."""
         return {tensor.name: tensor for tensor in self.inputs}
 
-    def adapt(self, data):
+    def adapt(self, data: Any, targets: ArrayLike | None = None) -> None:
         """Starts length scales, flows, signal and noise level from the data, before training.
 
         All convolutions and the pooling take the data's spacing, the median distance to the second
@@ -179,25 +144,37 @@ class PNNetwork(Trainable, Predictive, keras.Model):
         learnt in it, so that an optimiser's step moves them far where examples are far smaller than
         1, and hardly where they are far larger.
 
+        A regression model takes the targets' means and standard deviations besides (of a field
+        that rotates one deviation for all components, and no mean). From then on its outputs,
+        their distributions and metrics are in the targets' unit, saved and exported models too,
+        while the loss compares targets and outputs in units of the deviations: so training is the
+        same for ``a * targets + b`` as for ``targets``.
+
         Args:
             data: the observations dict, or a `tf.data.Dataset` of such dicts or of tuples that
                 begin with one, of which enough batches for 256 examples are read. Other keys, such
                 as "query", are not read.
+            targets: of a regression model, [B, num_outputs] (or [B] for one output) or
+                [B, M, channels] of fields, NaN where nothing was measured. None leaves the outputs'
+                scale as it is, or takes those of a data set of tuples (observations, targets).
 
         Raises:
             ValueError: if the data are not observations (as `tfpn.observations` makes them) of the
                 model's dimension and channels, if some points are observed in some channels only
                 and the model's ``input_noise`` is "shared", if no example has two distinct
                 observed points, if the square of their spacing is beyond the model's dtype, or for
-                an unbatched data set.
-            TypeError: if the data are neither a dict nor a data set.
+                an unbatched data set; for targets of another shape or number, infinite ones, an
+                output without any, and targets of a classifier.
+            TypeError: if the data are neither a dict nor a data set, or targets no numbers.
 
         Warns:
             UserWarning: if the points are so far from the origin that their differences have lost
-                their digits, if examples are smaller than 0.1 in the points' unit, or if channels
-                of a point differ in variance and "shared" averages it.
+                their digits, if examples are smaller than 0.1 in the points' unit, if channels of
+                a point differ in variance and "shared" averages it, if points look like degrees on
+                both sides of the date line, or if targets are so far from 0 that their differences
+                have lost their digits.
         """
-        inputs = self.inputs_dict
+        inputs, given = self.inputs_dict, data
         if isinstance(data, tf.data.Dataset):
             data = first_examples(data)
         elif not isinstance(data, dict):
@@ -210,6 +187,8 @@ class PNNetwork(Trainable, Predictive, keras.Model):
         data = check_observations(
             data, spatial_dim=inputs["points"].shape[-1], channels=inputs["values"].shape[-1]
         )
+        warn_of_degrees(data["points"], data["variance"])
+        self._adapt_targets(given, targets)
         observed = np.isfinite(data["variance"])
         self._check_missing(data["variance"])
         noise = self._block_noise(data["variance"])
@@ -242,23 +221,62 @@ class PNNetwork(Trainable, Predictive, keras.Model):
         first.adapt(data)
         for layer in others:
             layer.set_spacing(spacing)
-        if "pooling" in [layer.name for layer in self.layers]:
-            filled = np.median(observed.any(-1).sum(-1)) ** (1.0 / inputs["points"].shape[-1])
-            self.get_layer("pooling").set_unit(
-                domain_unit(self._config["pooling"], inputs["points"].shape[-1])
-                or spacing * max(filled, 1.0)
-            )
+        if self._pooling is not None:
+            dim = inputs["points"].shape[-1]
+            filled = typical_number(data["points"], data["variance"]) ** (1.0 / dim)
+            self._pooling.set_unit(domain_unit(self._config["pooling"], dim) or spacing * filled)
 
-    def save(self, filepath, *args, **kwargs):
-        """Keras's, for its own format: the older .h5 cannot be loaded again."""
+    def _adapt_targets(self, data, targets):
+        """Sets the outputs' offsets and scales, from a data set of pairs too."""
+        layer = self._target_scale
+        if layer is None:
+            if targets is not None:
+                raise ValueError(
+                    f"{self.name} has no outputs to scale, so it takes no targets: leave targets "
+                    "out, or build a regression model by num_classes=None and num_outputs or "
+                    "out_fields."
+                )
+            return
+        if targets is None and isinstance(data, tf.data.Dataset):
+            targets = first_targets(data, layer)
+        elif targets is not None and isinstance(data, dict):
+            found, expected = len(np.asarray(targets)), len(data["points"])
+            if found != expected:
+                raise ValueError(f"targets has {found} examples, but the data have {expected}.")
+        if targets is not None:
+            layer.adapt(targets)
+
+    def _unit(self):
+        """Offset and scale of the outputs in float64, [outputs]; 0 and 1 without targets."""
+        layer = self._target_scale
+        if layer is None:
+            return 0.0, 1.0
+        return tuple(np.asarray(weight, np.float64) for weight in (layer.offset, layer.scale))
+
+    def save(
+        self, filepath: PathLike, overwrite: bool = True, zipped: bool | None = None, **kwargs: Any
+    ) -> None:
+        """Keras's, for its own format: the older .h5 cannot be loaded again.
+
+        A file that is replaced stays as it was until all is written (`tfpn.files.write`).
+        """
         if str(filepath).endswith((".h5", ".hdf5")):
             raise ValueError(
                 f"filepath must end in .keras, found {str(filepath)!r}: Keras cannot load this "
                 "model from the older format. save_weights('....weights.h5') keeps weights alone."
             )
-        super().save(filepath, *args, **kwargs)
+        save = functools.partial(super().save, overwrite=overwrite, zipped=zipped, **kwargs)
+        _save(save, filepath, overwrite and zipped is not False)
 
-    def get_config(self):
+    def save_weights(
+        self, filepath: PathLike, overwrite: bool = True, max_shard_size: Any = None
+    ) -> None:
+        """Keras's; a file that is replaced stays as it was until all is written."""
+        options = {"overwrite": overwrite, "max_shard_size": max_shard_size}
+        save = functools.partial(super().save_weights, **options)
+        _save(save, filepath, overwrite and max_shard_size is None)
+
+    def get_config(self) -> Config:
         config = {**self._config, "trainable": self.trainable}
         frozen = [layer.name for layer in self.layers if not layer.trainable]
         if self.trainable and frozen:
@@ -266,7 +284,7 @@ class PNNetwork(Trainable, Predictive, keras.Model):
         return config
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: Config, custom_objects: Mapping[str, Any] | None = None) -> Any:
         """The model of a `get_config`, its frozen layers frozen."""
         config = dict(config)
         frozen = config.pop("frozen", ())
@@ -276,7 +294,7 @@ class PNNetwork(Trainable, Predictive, keras.Model):
         return model
 
 
-def check_outputs(num_classes, num_outputs):
+def check_outputs(num_classes: int | None, num_outputs: int | None) -> None:
     """Raises ValueError if a model is to be a classifier and a regressor."""
     if num_classes is not None and num_outputs is not None:
         raise ValueError(
@@ -290,7 +308,7 @@ def _is_concrete(value):
     return isinstance(value, np.ndarray) or hasattr(value, "numpy")
 
 
-def network_inputs(dim, channels, dtype, query=False):
+def network_inputs(dim: int, channels: int, dtype: DType, query: bool = False) -> dict[str, Any]:
     """Symbolic inputs by name: points, values, variance and, if asked for, query points."""
     sizes = {"points": dim, "values": channels, "variance": channels}
     if query:
@@ -298,7 +316,7 @@ def network_inputs(dim, channels, dtype, query=False):
     return {key: keras.Input((None, size), dtype=dtype, name=key) for key, size in sizes.items()}
 
 
-def check_shared(variance):
+def check_shared(variance: Tensor) -> None:
     """Raises ValueError if a point is observed in some channels only."""
     observed = np.isfinite(variance)
     if np.any(observed.any(-1) != observed.all(-1)):
@@ -320,7 +338,7 @@ def _warn_of_unequal(variance):
         )
 
 
-def first_examples(dataset, count=256):
+def first_examples(dataset: Any, count: int = 256) -> dict[str, Array]:
     """The first ``count`` examples of a batched data set as one dict."""
     batches, examples = [], 0
     for element in dataset:
@@ -344,3 +362,11 @@ def first_examples(dataset, count=256):
         key: np.concatenate([padded(batch[key], fill) for batch in batches])
         for key, fill in fills.items()
     }
+
+
+def _save(save, path, single):
+    """Lets Keras write a local file by way of memory, and anything else its own way."""
+    if single and isinstance(path, str | os.PathLike) and "://" not in str(path):
+        write_by(save, path)
+    else:
+        save(path)

@@ -3,14 +3,27 @@
 import keras
 import tensorflow as tf
 
-from tfpn.layers import ChannelMix, GPNormalization, PNConv, ProbReLU
-from tfpn.layers.base import check_choice, check_count, check_positive
-from tfpn.layers.pn_conv import UNCERTAINTY
-from tfpn.math.conditioning import NOISE
-from tfpn.models.head import points_dtype, pool_and_head, read_pooling
+from tfpn.checks import check_choice, check_count, check_positive
+from tfpn.layers import PNConv
+from tfpn.layers.prob_activation import activation_config
+from tfpn.math.kernels import kernel_config
+from tfpn.math.posterior import NOISE
+from tfpn.math.uncertainty import UNCERTAINTY
+from tfpn.models.blocks import channel_block
+from tfpn.models.head import linear_head, points_dtype, pooling_layer, read_pooling
 from tfpn.models.network import PNNetwork, check_outputs, network_inputs
-
-_NO_ARGUMENTS = ("self", "__class__", "policy", "trainable")
+from tfpn.types import (
+    ActivationLike,
+    Distribution,
+    DType,
+    KernelLike,
+    Observations,
+    Pooling,
+    Probes,
+    Tensor,
+    Trains,
+    VarianceEstimator,
+)
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -20,8 +33,9 @@ class PNCNN(PNNetwork):
     ``num_blocks`` times [PNConv -> ProbReLU -> ChannelMix -> GPNormalization], integral pooling,
     and a linear head on the pooled means. The defaults are the paper's for SuperPixel MNIST, with
     the normalisation added. Compile and fit it as any Keras model; call `adapt` first, so that
-    length scales and drifts start from the data's own spacing. The layers' checks of the data
-    (noise, NaN) do not run inside XLA-compiled steps; `adapt` and `tfpn.observations` make them.
+    length scales and drifts start from the data's own spacing. Inputs, targets and weights are
+    checked before each step (see `fit`); the layers' own checks do not run inside XLA-compiled
+    steps.
 
     Args:
         num_classes: number of logits; None for regression or for no head.
@@ -42,7 +56,10 @@ class PNCNN(PNNetwork):
             ``num_probes`` random probes (see `PNConv`). The other blocks are always exact.
         num_probes: number of probes of "stochastic".
         probes, seed: kind of probes and their seed, as in `PNConv`.
+        activation: the blocks' nonlinearity, as in `ProbActivation`: "relu" (the paper's) or
+            another name, such as "leaky_relu" or "gelu".
         normalization: puts `GPNormalization` after each block (the paper has none).
+        kernel: of all Gaussian processes, as in `PNConv`.
         spacing: typical distance between neighbouring points, in units of the points, until
             `adapt` measures it.
         length_per_spacing: initial length scale of every Gaussian process, in units of the spacing.
@@ -91,36 +108,38 @@ class PNCNN(PNNetwork):
 
     def __init__(
         self,
-        num_classes=10,
+        num_classes: int | None = 10,
         *,
-        num_outputs=None,
-        channels=128,
-        num_blocks=4,
-        num_basis=9,
-        spatial_dim=2,
-        in_channels=1,
-        uncertainty="diagonal",
-        rank=8,
-        variance_estimator="exact",
-        num_probes=20,
-        probes="rademacher",
-        seed=None,
-        normalization=True,
-        spacing=0.1,
-        length_per_spacing=1.0,
-        input_noise="shared",
-        observation_noise=0.1,
-        feature_noise=0.1,
-        marginal_likelihood_weight=1.0 / 200.0,
-        marginal_likelihood_trains="kernel",
-        pooling="space",
-        dtype=None,
-        name=None,
-        trainable=True,
-    ):
+        num_outputs: int | None = None,
+        channels: int = 128,
+        num_blocks: int = 4,
+        num_basis: int = 9,
+        spatial_dim: int = 2,
+        in_channels: int = 1,
+        uncertainty: str = "diagonal",
+        rank: int = 8,
+        variance_estimator: VarianceEstimator = "exact",
+        num_probes: int = 20,
+        probes: Probes = "rademacher",
+        seed: int | None = None,
+        activation: ActivationLike = "relu",
+        normalization: bool = True,
+        kernel: KernelLike = "rbf",
+        spacing: float = 0.1,
+        length_per_spacing: float = 1.0,
+        input_noise: str = "shared",
+        observation_noise: float | None = 0.1,
+        feature_noise: float | None = 0.1,
+        marginal_likelihood_weight: float = 1.0 / 200.0,
+        marginal_likelihood_trains: Trains = "kernel",
+        pooling: Pooling = "space",
+        dtype: DType | None = None,
+        name: str | None = None,
+        trainable: bool = True,
+    ) -> None:
         check_outputs(num_classes, num_outputs)
-        check_choice("uncertainty", uncertainty, UNCERTAINTY)
-        check_choice("input_noise", input_noise, NOISE)
+        check_choice("uncertainty", uncertainty, tuple(UNCERTAINTY))
+        check_choice("input_noise", input_noise, tuple(NOISE))
         check_count("num_blocks", num_blocks)
         check_count("channels", channels)
         if feature_noise is not None:
@@ -128,24 +147,52 @@ class PNCNN(PNNetwork):
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # also where it came from the global policy, for reloading
         pooling = read_pooling(pooling)
-        config = {k: v for k, v in locals().items() if k not in _NO_ARGUMENTS}
+        config = {
+            "num_classes": num_classes,
+            "num_outputs": num_outputs,
+            "channels": channels,
+            "num_blocks": num_blocks,
+            "num_basis": num_basis,
+            "spatial_dim": spatial_dim,
+            "in_channels": in_channels,
+            "uncertainty": uncertainty,
+            "rank": rank,
+            "variance_estimator": variance_estimator,
+            "num_probes": num_probes,
+            "probes": probes,
+            "seed": seed,
+            "activation": activation_config(activation),
+            "normalization": normalization,
+            "kernel": kernel_config(kernel),
+            "spacing": spacing,
+            "length_per_spacing": length_per_spacing,
+            "input_noise": input_noise,
+            "observation_noise": observation_noise,
+            "feature_noise": feature_noise,
+            "marginal_likelihood_weight": marginal_likelihood_weight,
+            "marginal_likelihood_trains": marginal_likelihood_trains,
+            "pooling": pooling,
+            "dtype": dtype,
+            "name": name,
+        }
         length_per_spacing = check_positive("length_per_spacing", length_per_spacing)
         prior = {
+            "kernel": kernel,
             "spacing": spacing,
             "length_scale": length_per_spacing * check_positive("spacing", spacing),
             "marginal_likelihood_weight": marginal_likelihood_weight,
             "marginal_likelihood_trains": marginal_likelihood_trains,
+            "dtype": dtype,
         }
         inputs = network_inputs(
             check_count("spatial_dim", spatial_dim),
             check_count("in_channels", in_channels),
             points_dtype(policy),
         )
-        x, convolution_inputs = inputs, {}
-        for block in range(1, num_blocks + 1):
-            first = block == 1
-            convolution_inputs[f"conv_{block}"] = x
-            x = PNConv(
+        x, blocks = inputs, []
+        for number in range(1, num_blocks + 1):
+            first = number == 1
+            convolution = PNConv(
                 channels,
                 num_basis,
                 observation_noise=observation_noise if first else feature_noise,
@@ -156,34 +203,36 @@ class PNCNN(PNNetwork):
                 num_probes=num_probes,
                 probes=probes,
                 seed=seed,
-                dtype=dtype,
-                name=f"conv_{block}",
+                double_precision=first,
+                name=f"conv_{number}",
                 **prior,
-            )(x)
-            x = ProbReLU(dtype=dtype, name=f"relu_{block}")(x)
-            x = ChannelMix(channels, dtype=dtype, name=f"mix_{block}")(x)
-            if normalization:
-                x = GPNormalization(dtype=dtype, name=f"norm_{block}")(x)
-        pooled, outputs = pool_and_head(
-            x,
-            pooling,
-            num_classes if num_outputs is None else num_outputs,
-            observation_noise=feature_noise,
-            dtype=dtype,
-            **prior,
-        )
-        calibrated = num_outputs is not None and pooling != "space"
+            )
+            block = channel_block(
+                number,
+                convolution,
+                channels,
+                activation=activation,
+                normalization=normalization,
+                dtype=dtype,
+            )
+            blocks.append(block)
+            x = block.connect(x)
+        pool = pooling_layer(pooling, observation_noise=feature_noise, name="pooling", **prior)
+        head = linear_head(num_classes if num_outputs is None else num_outputs, dtype)
+        pooled = pool(x)
         super().__init__(
             inputs,
-            outputs,
+            pooled if head is None else head(pooled["values"]),
             config=config,
+            blocks=blocks,
+            pooling=pool,
+            head=head,
             moments=pooled,
-            calibrated=range(num_outputs) if calibrated else None,
+            calibrated=None if num_outputs is None or pooling == "space" else range(num_outputs),
             trainable=trainable,
         )
-        self._convolution_inputs = convolution_inputs
 
-    def feature_process(self, x, layer, query):
+    def feature_process(self, x: Observations, layer: str, query: Tensor) -> Distribution:
         """A convolution's output as a Gaussian process over any query points.
 
         Args:
@@ -192,18 +241,22 @@ class PNCNN(PNNetwork):
             query: points [B, M, d], or [1, M, d] for the same ones in all examples.
 
         Returns:
-            A `tfp.distributions.MultivariateNormalTriL` with batch shape [B, channels] and event
-            shape [M]: each channel's joint distribution over the query points.
+            A `tfpn.distributions.ProcessValues` with batch shape [B, channels] and event shape [M]:
+            each channel's joint distribution over the query points. Its mean and standard deviation
+            need little memory at any number of points; its covariance 40 bytes B channels M^2.
 
         Raises:
             ValueError: if there is no such convolution, or if it carries no uncertainty.
         """
-        if layer not in self._convolution_inputs:
-            raise ValueError(
-                f"layer must be one of {list(self._convolution_inputs)}, found {layer!r}."
-            )
-        convolution = self.get_layer(layer)
-        before = keras.Model(self.inputs_dict, self._convolution_inputs[layer])
+        convolutions = {
+            convolution.name: (convolution, given)
+            for block in self.blocks
+            for convolution, given in block.convolutions
+        }
+        if layer not in convolutions:
+            raise ValueError(f"layer must be one of {list(convolutions)}, found {layer!r}.")
+        convolution, given = convolutions[layer]
+        before = keras.Model(self.inputs_dict, given)
         features = before({key: tf.convert_to_tensor(x[key]) for key in self.inputs_dict})
         query = tf.convert_to_tensor(query, features["points"].dtype)
         if query.shape[0] == 1:

@@ -1,19 +1,19 @@
 """What a trained model says: distributions of outputs and features."""
 
 import functools
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from tfpn.checks import check_count
 from tfpn.contract import KEYS
-from tfpn.layers.base import check_count
-
-# Points times channels whose joint covariance `feature_maps` holds at a time.
-_JOINT_QUERY = 512
+from tfpn.math.uncertainty import UNCERTAINTY, carried_by
+from tfpn.types import Array, ArrayLike, Distribution, DType, Mixin, Observations, Tensor
 
 
-class Predictive:
+class Predictive(Mixin):
     """Mix-in for the models: outputs and features as distributions.
 
     TensorFlow Probability and SciPy's statistics are loaded when they are first needed: training
@@ -21,11 +21,11 @@ class Predictive:
     """
 
     @property
-    def finite_variance(self):
+    def finite_variance(self) -> bool:
         """Whether `predict_distribution` works: whether the outputs have a finite variance."""
         return self._config["pooling"] != "space" and self._has_head()
 
-    def calibrate(self, x, y, batch_size=32):
+    def calibrate(self, x: Observations, y: ArrayLike, batch_size: int = 32) -> None:
         """Fits a regression model's predictive variances to held-out targets.
 
         For each output the predictive variance becomes ``factor * variance + noise``, with the
@@ -120,7 +120,7 @@ class Predictive:
         The network's predict is traced for all numbers of examples and points: Keras traces a
         smaller last batch anew.
         """
-        inputs = self.inputs_dict
+        inputs = {given.name: given for given in network.inputs}
         x = {key: np.asarray(x[key], given.dtype) for key, given in inputs.items()}
         batches = tf.data.Dataset.from_tensor_slices(x).batch(batch_size)
         eagerly = network.run_eagerly or tf.config.functions_run_eagerly()
@@ -131,7 +131,7 @@ class Predictive:
             network.predict_function.get_concrete_function([specs])
         return batches
 
-    def predict_distribution(self, x, batch_size=32):
+    def predict_distribution(self, x: Observations, batch_size: int = 32) -> Distribution:
         """The outputs as jointly normal variables.
 
         The covariance is that of the pooled features through the head's linear map. With
@@ -144,8 +144,8 @@ class Predictive:
             batch_size: examples at a time.
 
         Returns:
-            A `tfp.distributions.MultivariateNormalTriL` with batch shape [B] and event shape
-            [num_classes or num_outputs].
+            A `tfp.distributions.MultivariateNormalTriL` that can be pickled, with batch shape [B]
+            and event shape [num_classes or num_outputs].
 
         Raises:
             ValueError: if the model pools over the whole space, where the variance is infinite, or
@@ -162,17 +162,21 @@ class Predictive:
         if not self._has_head():
             raise ValueError("this model has no head: give num_classes or num_outputs.")
         pooled = self._predicted(self._moments, x, batch_size)
-        head = self.get_layer("head")
-        kernel, bias = (np.asarray(w, np.float64) for w in (head.kernel, head.bias))
-        covariance = np.swapaxes(kernel, -2, -1) @ _pooled_covariance(pooled) @ kernel
+        kernel, bias = (np.asarray(w, np.float64) for w in (self._head.kernel, self._head.bias))
+        covariance = (
+            np.swapaxes(kernel, -2, -1) @ carried_by(pooled).joint_covariance(pooled) @ kernel
+        )
+        offset, units = self._unit()
         if self._calibration is not None:
             factor, noise = self._factor_and_noise()
+            noise = noise / np.square(units)
             covariance = covariance * np.sqrt(factor[:, None] * factor) + np.diag(noise)
         dtype = pooled["values"].dtype
-        loc = pooled["values"] @ kernel + bias
-        return multivariate_normal(loc.astype(dtype), covariance.astype(dtype))
+        loc = (pooled["values"] @ kernel + bias) * units + offset
+        units = np.broadcast_to(units, bias.shape)
+        return multivariate_normal(loc.astype(dtype), covariance.astype(dtype), units=units)
 
-    def predict_proba(self, x, batch_size=32, num_points=256):
+    def predict_proba(self, x: Observations, batch_size: int = 32, num_points: int = 256) -> Array:
         """Class probabilities [B, num_classes]: the softmax averaged over the logits' distribution.
 
         The average is over `predict_distribution`, by the same ``num_points`` quasi-random points
@@ -206,19 +210,20 @@ class Predictive:
         return total / len(points)
 
     def _has_head(self):
-        return "head" in [layer.name for layer in self.layers]
+        return self._head is not None
 
     @functools.cached_property
     def _moments(self):
         """The network up to the pooling: a dict of means, variances and what goes with them."""
         return keras.Model(self.inputs_dict, self._moments_output)
 
-    def feature_maps(self, x, query):
+    def feature_maps(self, x: Observations, query: Tensor) -> list[dict[str, Array]]:
         """Each block's output as a Gaussian at any points, for figures and inspection.
 
         Args:
             x: the observations dict.
-            query: points [B, M, d], or [1, M, d] for the same ones in all examples.
+            query: points [B, M, d], or [1, M, d] for the same ones in all examples. Beside the
+                results the memory does not grow with their number.
 
         Returns:
             A list of ``num_blocks`` dicts of points, values and variance at the query points, in
@@ -227,29 +232,35 @@ class Predictive:
         query = tf.convert_to_tensor(query, self.inputs_dict["points"].dtype)
         if query.shape[0] == 1:
             query = tf.repeat(query, len(x["points"]), axis=0)
-        x = {key: x[key] for key in KEYS}
-        # "joint" would keep the covariance of all query points and channels.
-        size = query.shape[1]
-        if self._config["uncertainty"] == "joint":
-            size = max(1, _JOINT_QUERY // self._config["channels"])
+        way = UNCERTAINTY[self._config["uncertainty"]]
+        size = way.query_points(self._config.get("channels", 1)) or max(query.shape[1], 1)
         parts = [query[:, start : start + size] for start in range(0, query.shape[1], size)]
-        maps = []
-        for block in range(1, self._config["num_blocks"] + 1):
-            names = [f"{part}_{block}" for part in ("relu", "mix")]
-            names += [f"norm_{block}"] if self._config["normalization"] else []
-            convolution = self.get_layer(f"conv_{block}")
-            outputs = [convolution(x, part) for part in parts]
-            x = convolution(x)
-            for name in names:
-                layer = self.get_layer(name)
-                outputs, x = [layer(output) for output in outputs], layer(x)
-            maps.append(
-                {key: tf.concat([output[key] for output in outputs], axis=1) for key in KEYS}
-            )
-        return maps
+        before = self._before_blocks
+        given = before({key: tf.convert_to_tensor(x[key]) for key in before.input})
+        return [
+            _joined([block(given[name], part) for part in parts])
+            for name, block in self._blocks_by_name.items()
+        ]
+
+    @functools.cached_property
+    def _before_blocks(self):
+        """The network up to each block's input."""
+        inputs = {key: tensor for key, tensor in self.inputs_dict.items() if key != "query"}
+        return keras.Model(
+            inputs, {name: block.given for name, block in self._blocks_by_name.items()}
+        )
+
+    @property
+    def _blocks_by_name(self):
+        return {block.convolution.name: block for block in self.blocks}
 
 
-def not_calibrated(shape, dtype):
+def _joined(outputs):
+    """Observations dicts of parts of the points as one, of points, values and variance alone."""
+    return {key: tf.concat([output[key] for output in outputs], axis=1) for key in KEYS}
+
+
+def not_calibrated(shape: Any, dtype: DType) -> Any:
     """The network's variance as it is, and no noise."""
     return tf.concat(
         [tf.zeros([1, *shape[1:]], dtype), tf.fill([1, *shape[1:]], tf.constant(-np.inf, dtype))], 0
@@ -280,16 +291,3 @@ def _fit_variance(residuals, variances):
         key=lambda result: result.fun,
     )
     return best.x + np.log(scale) - np.array([np.log(np.mean(variances)), 0.0])
-
-
-def _pooled_covariance(pooled):
-    """Covariance of the pooled channels, [B, c, c] in float64."""
-    pooled = {key: np.asarray(value, np.float64) for key, value in pooled.items()}
-    if "covariance" in pooled:
-        return pooled["covariance"]
-    covariance, independent = 0.0, pooled["variance"]
-    if "factors" in pooled:
-        factors = pooled["factors"]
-        covariance = factors @ np.swapaxes(factors, -2, -1)
-        independent = np.maximum(independent - np.sum(np.square(factors), axis=-1), 0.0)
-    return covariance + independent[..., None] * np.eye(independent.shape[-1])

@@ -1,30 +1,45 @@
 """Classifier and regressor of sporadic multivariate time series."""
 
-import warnings
+from typing import Any, Literal
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from tfpn.checks import check_choice, check_count, check_positive
 from tfpn.contract import KEYS
-from tfpn.layers import ChannelMix, GPNormalization, PNConv, ProbReLU
-from tfpn.layers.base import check_choice, check_count, check_positive
-from tfpn.layers.pn_conv import UNCERTAINTY
-from tfpn.math.conditioning import NOISE
-from tfpn.math.process import convolve_process
-from tfpn.models.head import integrate_features, linear_head, points_dtype, read_pooling
+from tfpn.layers import PNConv
+from tfpn.layers.prob_activation import activation_config
+from tfpn.math.kernels import kernel_config
+from tfpn.math.posterior import NOISE
+from tfpn.math.uncertainty import UNCERTAINTY
+from tfpn.models.blocks import channel_block
+from tfpn.models.head import linear_head, points_dtype, pooling_layers, read_pooling
 from tfpn.models.network import PNNetwork, check_outputs, first_examples, network_inputs
 from tfpn.models.pncnn import PNCNN
-from tfpn.models.time_series_checks import check_statics, check_targets, read_query
+from tfpn.models.time_series_block import SporadicBlock
+from tfpn.models.time_series_checks import check_statics, read_query, warn_of_points_outside
 from tfpn.models.time_series_inputs import (
     Beside,
     Context,
-    DistinctPoints,
+    EntryWeights,
+    Faded,
     FeatureSum,
     Joined,
     KnownSeries,
     QueryGrid,
     Readings,
+)
+from tfpn.models.time_series_process import InputProcess
+from tfpn.types import (
+    ActivationLike,
+    ArrayLike,
+    DType,
+    KernelLike,
+    Pooling,
+    Probes,
+    Trains,
+    VarianceEstimator,
 )
 
 MISSINGNESS = ("none", "counts", "intensity")
@@ -33,9 +48,13 @@ CONTEXT = ("head", "features", "both")
 # Examples from which `adapt` starts the convolution of the readings.
 _ADAPT_EXAMPLES = 256
 
+# Distance from which two times are two, in units of the shortest length scale at the start: within
+# it series of that scale stay the same to 5e-5.
+_WIDTH = 0.01
+
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class PNTimeSeriesClassifier(PNNetwork):
+class PNTimeSeriesClassifier(InputProcess, PNNetwork):
     """Classifier or regressor of time series whose channels are read at different times.
 
     The first convolution conditions each channel on the readings it has (`PNConv` with
@@ -44,7 +63,9 @@ class PNTimeSeriesClassifier(PNNetwork):
     [PNConv -> ProbReLU -> ChannelMix -> GPNormalization], the integral over the stay, and a linear
     head. The defaults are the paper's for PhysioNet 2012, but for the exact variance, a prior for
     each channel and the normalisation. A record's result does not depend on the order of its rows,
-    on padding, or on whether readings of one time stand in one row or in several.
+    on padding, or on whether readings of one time stand in one row or in several, and it changes
+    continuously with the times: within a hundredth of the shortest length scale from which `adapt`
+    starts two times become one by degrees (`tfpn.math.readings`).
 
     Args:
         num_classes: number of logits, 2 for a yes or no; None for regression.
@@ -77,7 +98,7 @@ class PNTimeSeriesClassifier(PNNetwork):
         variance_estimator: as in `PNCNN`; "stochastic" needs ``input_prior="shared"``.
         num_probes, probes, seed: as in `PNCNN`.
         uncertainty, rank: as in `PNCNN`; "low_rank" and "joint" need ``input_noise="shared"``.
-        normalization, spacing, observation_noise, feature_noise: as in `PNCNN`.
+        activation, normalization, kernel, spacing, observation_noise, feature_noise: as in `PNCNN`.
         marginal_likelihood_weight, marginal_likelihood_trains: as in `PNCNN`.
         pooling: the box ``(start, end)`` of the stay, in units of the points, or "space".
         dtype: policy of the layers, as in `PNCNN`.
@@ -92,8 +113,7 @@ class PNTimeSeriesClassifier(PNNetwork):
 
     Raises:
         ValueError: for bad arguments; for arrays in which a known static is NaN or infinite, or a
-            static's variance is neither 0 nor +inf; and if `fit` or `evaluate` is given an array of
-            labels or targets with NaN.
+            static's variance is neither 0 nor +inf.
         tf.errors.InvalidArgumentError: for such statics in data sets and generators (not checked
             inside XLA-compiled functions).
 
@@ -118,53 +138,56 @@ class PNTimeSeriesClassifier(PNNetwork):
 
     def __init__(
         self,
-        num_classes=2,
+        num_classes: int | None = 2,
         *,
-        num_outputs=None,
-        channels=96,
-        num_blocks=4,
-        num_basis=5,
-        in_channels=1,
-        num_statics=0,
-        query="union",
-        missingness="none",
-        context="head",
-        clock=False,
-        windows=1,
-        input_noise="channel",
-        input_prior="channel",
-        variance_estimator="exact",
-        num_probes=20,
-        probes="rademacher",
-        seed=None,
-        uncertainty="diagonal",
-        rank=8,
-        normalization=True,
-        spacing=0.1,
-        observation_noise=0.1,
-        feature_noise=0.1,
-        marginal_likelihood_weight=1.0 / 20000.0,
-        marginal_likelihood_trains="kernel",
-        pooling=(0.0, 1.0),
-        dtype=None,
-        name=None,
-        trainable=True,
-    ):
+        num_outputs: int | None = None,
+        channels: int = 96,
+        num_blocks: int = 4,
+        num_basis: int = 5,
+        in_channels: int = 1,
+        num_statics: int = 0,
+        query: int | Literal["union"] = "union",
+        missingness: Literal["none", "counts", "intensity"] = "none",
+        context: Literal["head", "features", "both"] = "head",
+        clock: bool = False,
+        windows: int = 1,
+        input_noise: str = "channel",
+        input_prior: str = "channel",
+        variance_estimator: VarianceEstimator = "exact",
+        num_probes: int = 20,
+        probes: Probes = "rademacher",
+        seed: int | None = None,
+        uncertainty: str = "diagonal",
+        rank: int = 8,
+        activation: ActivationLike = "relu",
+        normalization: bool = True,
+        kernel: KernelLike = "rbf",
+        spacing: float = 0.1,
+        observation_noise: float | None = 0.1,
+        feature_noise: float | None = 0.1,
+        marginal_likelihood_weight: float = 1.0 / 20000.0,
+        marginal_likelihood_trains: Trains = "kernel",
+        pooling: Pooling = (0.0, 1.0),
+        dtype: DType | None = None,
+        name: str | None = None,
+        trainable: bool = True,
+    ) -> None:
         check_outputs(num_classes, num_outputs)
         if num_classes is None and num_outputs is None:
             raise ValueError("give num_classes, or num_outputs for regression: found None for both")
-        check_choice("uncertainty", uncertainty, UNCERTAINTY)
-        check_choice("input_noise", input_noise, NOISE)
+        check_choice("uncertainty", uncertainty, tuple(UNCERTAINTY))
+        check_choice("input_noise", input_noise, tuple(NOISE))
         check_choice("missingness", missingness, MISSINGNESS)
         check_choice("context", context, CONTEXT)
-        check_choice("input_prior", input_prior, NOISE)
+        check_choice("input_prior", input_prior, tuple(NOISE))
         check_count("num_blocks", num_blocks)
         check_count("channels", channels)
         if num_statics:
             check_count("num_statics", num_statics)
         if feature_noise is not None:
             check_positive("feature_noise", feature_noise)
-        pooling = read_pooling(pooling)
+        box: Any = read_pooling(pooling)
+        pooling = box
         query = read_query(query, pooling)
         windows = check_count("windows", windows)
         if pooling == "space" and (windows > 1 or clock):
@@ -172,33 +195,80 @@ class PNTimeSeriesClassifier(PNNetwork):
                 f"windows={windows} or clock={clock} needs the box of the stay: give it as "
                 "pooling=(start, end)."
             )
-        if windows > 1 and uncertainty == "joint":
+        if windows > 1 and not UNCERTAINTY[uncertainty].may_split:
             raise ValueError(
                 f"windows={windows} takes the windows' errors as independent, which "
-                "uncertainty='joint' is not: give windows=1 or uncertainty='low_rank'."
+                f"uncertainty={uncertainty!r} is not: give windows=1 or uncertainty='low_rank'."
             )
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # also where it came from the global policy, for reloading
-        config = {k: v for k, v in locals().items() if k not in ("self", "__class__", "policy")}
-        config.pop("trainable")
+        config = {
+            "num_classes": num_classes,
+            "num_outputs": num_outputs,
+            "channels": channels,
+            "num_blocks": num_blocks,
+            "num_basis": num_basis,
+            "in_channels": in_channels,
+            "num_statics": num_statics,
+            "query": query,
+            "missingness": missingness,
+            "context": context,
+            "clock": clock,
+            "windows": windows,
+            "input_noise": input_noise,
+            "input_prior": input_prior,
+            "variance_estimator": variance_estimator,
+            "num_probes": num_probes,
+            "probes": probes,
+            "seed": seed,
+            "uncertainty": uncertainty,
+            "rank": rank,
+            "activation": activation_config(activation),
+            "normalization": normalization,
+            "kernel": kernel_config(kernel),
+            "spacing": spacing,
+            "observation_noise": observation_noise,
+            "feature_noise": feature_noise,
+            "marginal_likelihood_weight": marginal_likelihood_weight,
+            "marginal_likelihood_trains": marginal_likelihood_trains,
+            "pooling": pooling,
+            "dtype": dtype,
+            "name": name,
+        }
+        prior = {
+            "kernel": kernel,
+            "spacing": spacing,
+            "marginal_likelihood_trains": marginal_likelihood_trains,
+            "dtype": dtype,
+        }
 
         def convolution(name, first, **arguments):
             return PNConv(
                 channels,
                 num_basis,
-                spacing=spacing,
                 observation_noise=observation_noise if first else feature_noise,
+                double_precision=first,
                 uncertainty=uncertainty,
                 rank=rank,
                 marginal_likelihood_weight=marginal_likelihood_weight,
-                marginal_likelihood_trains=marginal_likelihood_trains,
-                dtype=dtype,
                 name=name,
+                **prior,
+                **arguments,
+            )
+
+        def block(number, convolution, **arguments):
+            return channel_block(
+                number,
+                convolution,
+                channels,
+                activation=activation,
+                normalization=normalization,
+                dtype=dtype,
                 **arguments,
             )
 
         inputs = network_inputs(1, check_count("in_channels", in_channels), points_dtype(policy))
-        given, statics = inputs, None
+        observations, statics = inputs, None
         if num_statics:
             statics = {
                 key: keras.Input((num_statics,), dtype=points_dtype(policy), name=key)
@@ -207,74 +277,76 @@ class PNTimeSeriesClassifier(PNNetwork):
             inputs = {**inputs, **statics}
         times = None
         if query != "union":
-            times = QueryGrid(*pooling, query, dtype=dtype, name="query")(given)
-        convolution_inputs = {"conv_1": given}
-        x = convolution(
-            "conv_1",
-            True,
-            noise=input_noise,
-            prior=input_prior,
-            variance_estimator=variance_estimator,
-            num_probes=num_probes,
-            probes=probes,
-            seed=seed,
-        )(given, times)
+            low, high = box
+            times = QueryGrid(low, high, query, dtype=dtype, name="query")(observations)
+        first = block(
+            1,
+            convolution(
+                "conv_1",
+                True,
+                noise=input_noise,
+                prior=input_prior,
+                variance_estimator=variance_estimator,
+                num_probes=num_probes,
+                probes=probes,
+                seed=seed,
+            ),
+            kind=SporadicBlock,
+        )
+        given, weights = {"observations": observations}, None
+        if times is None or missingness == "intensity":
+            weights, widths = EntryWeights(_WIDTH * spacing, dtype=dtype, name="entry_weights")(
+                observations
+            )
         if missingness == "intensity":
-            readings = Readings(dtype=dtype, name="readings")(given)
-            convolution_inputs["conv_readings"] = readings
-            others = convolution("conv_readings", True)(readings, times)
-            x = FeatureSum(dtype=dtype, name="sum")(x, others)
-        if times is None:
-            x = DistinctPoints(dtype=dtype, name="distinct")(x, given)
+            readings = Readings(dtype=dtype, name="readings")
+            given["readings"] = readings(observations, weights, widths)
+            first.readings = convolution("conv_readings", True)
+            first.add = FeatureSum(dtype=dtype, name="sum")
+        if times is not None:  # of the grid, which repeats no time
+            weights = None
         known = None
         if num_statics or missingness == "counts":
-            known = Context(missingness == "counts", dtype=dtype, name="context")(given, statics)
-        constant = None if context == "head" else known
-        if constant is not None or clock:
-            layer = KnownSeries(pooling if clock else None, dtype=dtype, name="known")
-            x = layer(x, constant)
-        for block in range(1, num_blocks + 1):
-            if block > 1:
-                convolution_inputs[f"conv_{block}"] = x
-                x = convolution(f"conv_{block}", False)(x)
-            x = ProbReLU(dtype=dtype, name=f"relu_{block}")(x)
-            x = ChannelMix(channels, dtype=dtype, name=f"mix_{block}")(x)
-            if normalization:
-                x = GPNormalization(dtype=dtype, name=f"norm_{block}")(x)
-        pooled = _pooled(
-            x,
+            counts = missingness == "counts"
+            known = Context(counts, dtype=dtype, name="context")(observations, statics)
+        if context != "head" and known is not None:
+            given["constant"] = known
+        if "constant" in given or clock:
+            first.known = KnownSeries(pooling if clock else None, dtype=dtype, name="known")
+
+        def distinct(features, name):
+            return features if weights is None else Faded(dtype=dtype, name=name)(features, weights)
+
+        blocks = [first]
+        x = first.connect(given, times, weights)
+        for number in range(2, num_blocks + 1):
+            blocks.append(block(number, convolution(f"conv_{number}", False)))
+            x = blocks[-1].connect(distinct(x, f"distinct_{number}"), weights=weights)
+        pools = pooling_layers(
             pooling,
             windows,
-            dtype=dtype,
-            spacing=spacing,
             observation_noise=feature_noise,
             marginal_likelihood_weight=marginal_likelihood_weight / windows,
-            marginal_likelihood_trains=marginal_likelihood_trains,
+            **prior,
         )
+        x = distinct(x, "distinct")
+        pooled = [pool(x) for pool in pools]
+        pooled = pooled[0] if windows == 1 else Joined(dtype=dtype, name="joined")(pooled)
         if known is not None and context != "features":
             pooled = Beside(dtype=dtype, name="beside")(pooled, known)
         units = num_classes if num_outputs is None else num_outputs
-        outputs = linear_head(pooled, units, dtype)
+        head = linear_head(units, dtype)
         super().__init__(
             inputs,
-            outputs,
+            head(pooled["values"]),
             config=config,
+            blocks=blocks,
+            pooling=pools[0] if windows == 1 else None,
+            head=head,
             moments=pooled,
-            calibrated=range(units) if num_outputs is not None and pooling != "space" else None,
+            calibrated=None if num_outputs is None or pooling == "space" else range(num_outputs),
             trainable=trainable,
         )
-        self._convolution_inputs = convolution_inputs
-        self._constant = constant
-
-    def fit(self, x=None, y=None, *args, **kwargs):
-        """As `PNCNN.fit`; labels or targets in an array must not be NaN."""
-        check_targets(y)
-        return super().fit(x, y, *args, **kwargs)
-
-    def evaluate(self, x=None, y=None, *args, **kwargs):
-        """As `PNCNN.evaluate`; labels or targets in an array must not be NaN."""
-        check_targets(y)
-        return super().evaluate(x, y, *args, **kwargs)
 
     def _check_query(self, x):
         """What the input holds beside the observations: statics, and no query."""
@@ -284,13 +356,7 @@ class PNTimeSeriesClassifier(PNNetwork):
     # The same words, of "conv_readings" too.
     feature_process = PNCNN.feature_process
 
-    @property
-    def pn_layers(self):
-        """The layers that hold a GP prior, the one that takes the values first."""
-        layers = super().pn_layers
-        return sorted(layers, key=lambda layer: layer.name != "conv_1")
-
-    def adapt(self, data):
+    def adapt(self, data: Any, targets: ArrayLike | None = None) -> None:
         """As `PNCNN.adapt`; statics among the data are not read.
 
         With ``input_prior="channel"`` each channel starts with the spacing and the root mean
@@ -299,6 +365,7 @@ class PNTimeSeriesClassifier(PNNetwork):
 
         Args:
             data: the input dict, or a `tf.data.Dataset` as in `PNCNN.adapt`.
+            targets: as in `PNCNN.adapt`.
 
         Raises:
             ValueError: as `PNCNN.adapt`.
@@ -306,137 +373,21 @@ class PNTimeSeriesClassifier(PNNetwork):
         Warns:
             UserWarning: if readings lie outside the box ``pooling``, and as `PNCNN.adapt`.
         """
+        super().adapt(data, targets)
         if isinstance(data, tf.data.Dataset):
             data = first_examples(data)
-        super().adapt(data)
         data = {key: np.asarray(data[key]) for key in KEYS}
         pooling, query = self._config["pooling"], self._config["query"]
-        if pooling != "space":
-            times = data["points"][np.isfinite(data["variance"]).any(-1)]
-            outside = np.mean((times < pooling[0]) | (times > pooling[1]))
-            if outside > 0.0:
-                warnings.warn(
-                    f"{outside:.1%} of the points lie outside pooling={pooling}, over which the "
-                    f"features are integrated; they reach from {times.min():g} to "
-                    f"{times.max():g}: build the model with the box of the stay.",
-                    stacklevel=2,
-                )
+        warn_of_points_outside(data, pooling)
+        if query == "union" or self._config["missingness"] == "intensity":
+            lengths = np.exp(np.asarray(self.get_layer("conv_1").log_length_scale))
+            self.get_layer("entry_weights").set_width(_WIDTH * float(lengths.min()))
         if self._config["missingness"] == "intensity":
             some = {key: array[:_ADAPT_EXAMPLES] for key, array in data.items()}
-            self.get_layer("conv_readings").adapt(self.get_layer("readings")(some))
+            weights = self.get_layer("entry_weights")(some)
+            self.blocks[0].readings.adapt(self.get_layer("readings")(some, *weights))
         if query != "union":
             step = (pooling[1] - pooling[0]) / query
-            for layer in self.pn_layers:
-                if layer.name not in ("conv_1", "conv_readings"):
-                    layer.set_spacing(step)
-
-    def input_process(self, x, query):
-        """The Gaussian process that the first convolution fits to each input channel.
-
-        It is the posterior of the channel itself, without the noise of its readings: mean and
-        standard deviation at the query points are the fit and its band. The band is that of the
-        priors as they were trained: with a small ``marginal_likelihood_weight`` they serve the
-        task more than the fit, and the band is too narrow for readings that were left out.
-
-        Args:
-            x: the input dict.
-            query: points [B, M, 1], or [1, M, 1] for the same ones in all examples.
-
-        Returns:
-            A `tfp.distributions.MultivariateNormalTriL` with batch shape [B, in_channels] and event
-            shape [M], in float64.
-
-        Raises:
-            ValueError: for a query of another shape.
-
-        Example:
-
-        >>> import numpy as np, tfpn
-        >>> x = tfpn.observations([[[0.2], [0.8]]], [[1.0, -1.0]])
-        >>> model = tfpn.models.PNTimeSeriesClassifier(channels=2, num_blocks=1, spacing=0.2)
-        >>> fit = model.input_process(x, [[[0.2], [0.5]]])
-        >>> fit.mean().shape, bool(fit.stddev()[0, 0, 0] < fit.stddev()[0, 0, 1])
-        (TensorShape([1, 1, 2]), True)
-        """
-        from tfpn.distributions.multivariate_normal import multivariate_normal
-
-        points, values, variance = (tf.cast(x[key], tf.float64) for key in KEYS)
-        query = tf.cast(query, tf.float64)
-        if query.shape.rank == 3 and query.shape[0] == 1:
-            query = tf.repeat(query, points.shape[0], axis=0)
-        if not query.shape.is_compatible_with([points.shape[0], None, 1]):
-            raise ValueError(
-                f"query has shape {tuple(query.shape)}; expected [{points.shape[0]}, M, 1], or "
-                "[1, M, 1] for the same points in all examples."
-            )
-        prior = self.get_layer("conv_1")._prior()
-        prior.pop("marginal_likelihood_trains")
-        prior = {
-            key: tf.cast(value, tf.float64) if tf.is_tensor(value) else value
-            for key, value in prior.items()
-        }
-        channels = values.shape[-1]
-        means, covariances = [], []
-        for channel in range(channels):  # one at a time: together they would need c times as much
-            own = {
-                key: value[channel] if tf.is_tensor(value) and value.shape.rank else value
-                for key, value in prior.items()
-            }
-            here = slice(channel, channel + 1)
-            mean, covariance = convolve_process(
-                *(points, values[..., here], variance[..., here], query),
-                weights=tf.ones([1, 1, 1], tf.float64),
-                drift=tf.zeros([1, 1], tf.float64),
-                diffusion=tf.zeros([1, 1, 1], tf.float64),
-                **own,
-            )
-            means.append(mean)
-            covariances.append(covariance)
-        signal = tf.broadcast_to(tf.square(prior["signal_std"]), [channels])
-        mean = tf.linalg.matrix_transpose(tf.concat(means, axis=-1))
-        return multivariate_normal(mean, tf.concat(covariances, axis=1), signal)
-
-    def feature_maps(self, x, query):
-        """As `PNCNN.feature_maps`, of the input dict with its statics."""
-        query = tf.convert_to_tensor(query, self.inputs_dict["points"].dtype)
-        if query.shape[0] == 1:
-            query = tf.repeat(query, len(x["points"]), axis=0)
-        wanted = dict(self._convolution_inputs)
-        if self._constant is not None:
-            wanted["known"] = self._constant
-        self._check_keys(x)
-        given = {key: tf.convert_to_tensor(x[key]) for key in self.inputs_dict}
-        before = keras.Model(self.inputs_dict, wanted)(given)
-        maps = []
-        for block in range(1, self._config["num_blocks"] + 1):
-            name = f"conv_{block}"
-            output = self.get_layer(name)(before[name], query)
-            if block == 1 and "conv_readings" in before:
-                others = self.get_layer("conv_readings")(before["conv_readings"], query)
-                output = self.get_layer("sum")(output, others)
-            if block == 1 and "known" in [layer.name for layer in self.layers]:
-                output = self.get_layer("known")(output, before.get("known"))
-            names = ["relu", "mix"] + ["norm"] * self._config["normalization"]
-            for part in names:
-                output = self.get_layer(f"{part}_{block}")(output)
-            maps.append({key: output[key] for key in KEYS})
-        return maps
-
-
-def _pooled(features, pooling, windows, **arguments):
-    """The features' integrals over equal parts of the stay, as one dict."""
-    if windows == 1:
-        return integrate_features(features, pooling, name="pooling", **arguments)
-    low, high = pooling
-    unit = (high - low) / windows
-    parts = [
-        integrate_features(
-            features,
-            [low + unit * part, low + unit * (part + 1)],
-            unit=unit,
-            name=f"pooling_{part + 1}",
-            **arguments,
-        )
-        for part in range(windows)
-    ]
-    return Joined(dtype=arguments["dtype"], name="joined")(parts)
+            readers = [layer for layer, _ in self.blocks[0].convolutions]
+            for layer in self.pn_layers[len(readers) :]:
+                layer.set_spacing(step)

@@ -1,40 +1,16 @@
-"""Checks of what `PNTimeSeriesClassifier` is given: targets, statics, query points."""
+"""Checks of what `PNTimeSeriesClassifier` is given: statics, query points."""
+
+import warnings
+from typing import Any
 
 import numpy as np
 
-from tfpn.layers.base import check_count
+from tfpn.checks import check_count
 from tfpn.models.time_series_inputs import FINITE, KNOWN
+from tfpn.types import Observations, Pooling
 
 
-def check_targets(y):
-    """Raises ValueError for lists, texts, objects and NaN, which Keras refuses without a name."""
-    if isinstance(y, (list, tuple)):
-        raise ValueError(
-            f"y is a {type(y).__name__}; give an array of labels or targets: numpy.asarray(y)."
-        )
-    y = np.asarray(y)
-    if y.dtype.kind in "US" or y.dtype.kind == "O" and any(isinstance(o, str) for o in y.flat):
-        raise ValueError(
-            "y holds texts; labels are whole numbers 0 to K - 1: give those of "
-            "numpy.unique(y, return_inverse=True)."
-        )
-    if y.dtype.kind == "O" and y.ndim:  # None and a dict have no axes
-        raise ValueError(
-            "y has the dtype object; give an array of numbers, y.astype(int) for labels, after "
-            "leaving out examples without one."
-        )
-    if y.dtype.kind != "f":
-        return
-    wrong = np.unique(np.argwhere(np.isnan(y))[:, 0])
-    if len(wrong):
-        raise ValueError(
-            f"y is NaN for {len(wrong)} of {len(y)} examples, the first of them {wrong[0]}: leave "
-            "out examples without a label or target (or hand them over in a tf.data.Dataset, with "
-            "a loss of your own that passes over them)."
-        )
-
-
-def check_statics(x, count):
+def check_statics(x: Observations, count: int) -> None:
     """Raises ValueError if statics are not what `PNTimeSeriesClassifier` takes."""
     statics, variance = (np.asarray(x[key]) for key in ("statics", "statics_variance"))
     expected = (len(x["points"]), count)
@@ -53,7 +29,7 @@ def check_statics(x, count):
             )
 
 
-def read_query(query, pooling):
+def read_query(query: int | str, pooling: Pooling) -> Any:
     """ "union" or a number of points."""
     if isinstance(query, str):
         if query != "union":
@@ -65,3 +41,18 @@ def read_query(query, pooling):
             "pooling=(start, end)."
         )
     return check_count("query", query)
+
+
+def warn_of_points_outside(x: Observations, pooling: Any) -> None:
+    """Warns if points at which something is observed lie outside the box ``pooling``."""
+    if pooling == "space":
+        return
+    times = x["points"][np.isfinite(x["variance"]).any(-1)]
+    outside = np.mean((times < pooling[0]) | (times > pooling[1]))
+    if outside > 0.0:
+        warnings.warn(
+            f"{outside:.1%} of the points lie outside pooling={pooling}, over which the "
+            f"features are integrated; they reach from {times.min():g} to "
+            f"{times.max():g}: build the model with the box of the stay.",
+            stacklevel=3,
+        )

@@ -1,11 +1,16 @@
 """What `PNTimeSeriesClassifier` makes of its inputs beside convolutions."""
 
+import math
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from tfpn.layers.base import GPLayer
 from tfpn.math.missing import missing_mask, observed_only, penalty
-from tfpn.math.readings import first_of_each_point, reading_counts, reading_indicators
+from tfpn.math.readings import entry_weights, faded, reading_counts, reading_indicators
+from tfpn.types import Observations, Tensor
 
 # What is wanted of statics and their variances.
 FINITE = "a known static is a finite number; give statics_variance +inf where it is not known"
@@ -15,62 +20,113 @@ KNOWN = "0 says that a static is known and +inf that it is not; it has no noise"
 class QueryGrid(GPLayer):
     """For each example ``count`` points in the middles of equal parts of an interval, [B, M, 1]."""
 
-    def __init__(self, low, high, count, **kwargs):
+    def __init__(self, low: float, high: float, count: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.step = (high - low) / count
         self._points = [low + (i + 0.5) * self.step for i in range(count)]
 
-    def call(self, observations):
+    def call(self, observations: Observations) -> Any:
         points = tf.constant(self._points, self.algebra_dtype)[None, :, None]
         return tf.tile(points, [tf.shape(observations["values"])[0], 1, 1])
 
-    def compute_output_spec(self, observations):
+    def compute_output_spec(self, observations: Observations) -> Any:
         batch = observations["values"].shape[0]
         return keras.KerasTensor((batch, len(self._points), 1), dtype=self.algebra_dtype)
 
 
-class Readings(GPLayer):
-    """Which channels were read when: indicators, known exactly at each distinct observed point."""
+class EntryWeights(GPLayer):
+    """How far each entry tells of a time of its own (see `tfpn.math.readings.entry_weights`).
 
-    def call(self, observations):
+    Args:
+        width: the distance from which two times are two, at the start.
+
+    Output:
+        The weights [B, N, 1], and the width for each example [B, 1, 1].
+    """
+
+    def __init__(self, width: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._width = width
+
+    def build(self, observations_shape: Any) -> None:
+        self.log_width = self.add_weight(
+            name="log_width",
+            shape=(),
+            initializer=keras.initializers.Constant(math.log(self._width)),
+            trainable=False,
+        )
+
+    def set_width(self, width: float) -> None:
+        """Sets the distance from which two times are two."""
+        self.log_width.assign(math.log(width))
+
+    def load_own_variables(self, store: Any) -> None:
+        """Keras's; models stored without this layer keep the width of their spacing."""
+        if len(store):
+            super().load_own_variables(store)
+
+    def call(self, observations: Observations) -> Any:
         points, _, variance = self._unpack(observations)
-        repeated = 1.0 - first_of_each_point(points, variance)
-        unknown = tf.broadcast_to(_infinite(repeated[..., None]), tf.shape(variance))
-        values = observed_only(reading_indicators(points, variance), repeated[..., None])
-        return {"points": points, "values": values, "variance": unknown}
+        width = tf.exp(self._cast(self.log_width))
+        widths = tf.fill([tf.shape(points)[0], 1, 1], width)
+        return entry_weights(points, variance, width), widths
 
-    def compute_output_spec(self, observations):
-        return self._spec(observations["points"], *observations["values"].shape)
+    def compute_output_spec(self, observations: Observations) -> Any:
+        batch, size, _ = observations["points"].shape
+        return tuple(
+            keras.KerasTensor((batch, count, 1), dtype=self.algebra_dtype) for count in (size, 1)
+        )
+
+
+class Readings(GPLayer):
+    """Which channels were read when: indicators, known exactly at each distinct observed time.
+
+    Input:
+        The observations, and the two outputs of `EntryWeights`.
+    """
+
+    def call(self, observations: Observations, weights: Tensor, widths: Tensor) -> Any:
+        points, _, variance = self._unpack(observations)
+        values = reading_indicators(points, variance, self._cast(widths))
+        variance = faded(tf.zeros_like(values), self._cast(weights))
+        values = observed_only(values, missing_mask(penalty(variance)))
+        return {"points": points, "values": values, "variance": variance}
+
+    def compute_output_spec(
+        self, observations: Observations, weights: Tensor, widths: Tensor
+    ) -> Any:
+        return self._spec(observations["values"].shape, points=observations["points"])
 
 
 class FeatureSum(GPLayer):
     """Sum of independent features at the same points; unobserved where one of them is."""
 
-    def call(self, features, others):
+    def call(self, features: Observations, others: Tensor) -> Any:
         points, values, variance = self._unpack(features)
         variance += self._cast(others["variance"])
         missing = missing_mask(penalty(variance))
         values = (values + self._cast(others["values"])) * (1.0 - missing)
         return {"points": points, "values": values, "variance": variance}
 
-    def compute_output_spec(self, features, others):
-        return self._spec(features["points"], *features["values"].shape)
+    def compute_output_spec(self, features: Observations, others: Tensor) -> Any:
+        return self._spec(features["values"].shape, points=features["points"])
 
 
-class DistinctPoints(GPLayer):
-    """Features at the first entry of each distinct observed point; other entries are padding.
+class Faded(GPLayer):
+    """Features whose variances are raised where their time repeats another (see `faded`).
 
-    Without it a point that the input lists twice would count twice in the next layer.
+    Without it a time that the input lists twice would count twice in the next layer.
     """
 
-    def call(self, features, observations):
-        points, values, variance = self._unpack(features)
-        first = first_of_each_point(points, self._cast(observations["variance"]))[..., None]
-        variance += _infinite(1.0 - first)
-        return {"points": points, "values": values * first, "variance": variance}
+    def call(self, features: Observations, weights: Tensor) -> Any:
+        variance = faded(self._cast(features["variance"]), self._cast(weights))
+        values = observed_only(
+            self._cast(features["values"]), missing_mask(penalty(variance[..., :1]))
+        )
+        return {**features, "values": values, "variance": variance}
 
-    def compute_output_spec(self, features, observations):
-        return self._spec(features["points"], *features["values"].shape)
+    def compute_output_spec(self, features: Observations, weights: Tensor) -> Any:
+        return self._spec_like(features, features["values"].shape[-1])
 
 
 class Context(GPLayer):
@@ -84,11 +140,11 @@ class Context(GPLayer):
         becomes two numbers: its value, 0 where unknown, and 1 if it is known.
     """
 
-    def __init__(self, counts, **kwargs):
+    def __init__(self, counts: bool, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.counts = counts
 
-    def call(self, observations, statics=None):
+    def call(self, observations: Observations, statics: Observations | None = None) -> Any:
         context = []
         if self.counts:
             context.append(tf.math.log1p(reading_counts(self._cast(observations["variance"]))))
@@ -105,7 +161,9 @@ class Context(GPLayer):
             context += [values, 1.0 - missing]
         return tf.concat(context, axis=-1)
 
-    def compute_output_spec(self, observations, statics=None):
+    def compute_output_spec(
+        self, observations: Observations, statics: Observations | None = None
+    ) -> Any:
         batch, _, size = observations["values"].shape
         size = size if self.counts else 0
         size += 0 if statics is None else 2 * statics["statics"].shape[-1]
@@ -115,13 +173,13 @@ class Context(GPLayer):
 class Beside(GPLayer):
     """Pooled features with further numbers [B, S] beside them, as values without variance."""
 
-    def call(self, pooled, context):
+    def call(self, pooled: Observations, context: Tensor) -> Any:
         return {
             "values": tf.concat([pooled["values"], context], axis=-1),
             "variance": tf.concat([pooled["variance"], tf.zeros_like(context)], axis=-1),
         }
 
-    def compute_output_spec(self, pooled, context):
+    def compute_output_spec(self, pooled: Observations, context: Tensor) -> Any:
         batch, size = pooled["values"].shape
         shape = batch, size + context.shape[-1]
         return {
@@ -144,16 +202,16 @@ class KnownSeries(GPLayer):
         The features, and constants [B, S] or None.
     """
 
-    def __init__(self, clock, **kwargs):
+    def __init__(self, clock: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.clock = clock
 
-    def build(self, features_shape, context_shape=None):
+    def build(self, features_shape: Tensor, context_shape: Tensor | None = None) -> None:
         channels = features_shape["values"][-1]
         size = (0 if context_shape is None else context_shape[-1]) + (self.clock is not None)
         self.kernel = self.add_weight(name="kernel", shape=(size, channels))
 
-    def call(self, features, context=None):
+    def call(self, features: Observations, context: Tensor | None = None) -> Any:
         points, values, variance = self._unpack(features)
         kernel = self._cast(self.kernel)
         if context is not None:
@@ -165,25 +223,20 @@ class KnownSeries(GPLayer):
         values *= 1.0 - missing_mask(penalty(variance))
         return {"points": points, "values": values, "variance": variance}
 
-    def compute_output_spec(self, features, context=None):
-        return self._spec(features["points"], *features["values"].shape)
+    def compute_output_spec(self, features: Observations, context: Tensor | None = None) -> Any:
+        return self._spec(features["values"].shape, points=features["points"])
 
 
 class Joined(GPLayer):
     """Pooled features of several windows beside each other; errors of a channel's stay apart."""
 
-    def call(self, windows):
+    def call(self, windows: Sequence[Observations]) -> Any:
         return {key: tf.concat([w[key] for w in windows], axis=1) for key in windows[0]}
 
-    def compute_output_spec(self, windows):
+    def compute_output_spec(self, windows: Sequence[Observations]) -> Any:
         def spec(tensors):
             size = sum(tensor.shape[1] for tensor in tensors)
             shape = (tensors[0].shape[0], size, *tensors[0].shape[2:])
             return keras.KerasTensor(shape, dtype=self.algebra_dtype)
 
         return {key: spec([w[key] for w in windows]) for key in windows[0]}
-
-
-def _infinite(mask):
-    """+inf where the mask is 1, 0 where it is 0."""
-    return tf.where(mask > 0.0, tf.constant(float("inf"), mask.dtype), 0.0)

@@ -1,12 +1,16 @@
 """Keras's training and test steps, where a GP network needs more than they give."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from tfpn.math.replicas import replica_sum
+from tfpn.models.targets import entries, is_entrywise, rule_of
+from tfpn.types import Mixin, Tensor
 
 
-class Trainable:
+class Trainable(Mixin):
     """Mix-in for the models: the task's loss apart, several devices, and steps traced once."""
 
     def _prepare_training(self):
@@ -14,12 +18,45 @@ class Trainable:
         self._distributed = tf.distribute.has_strategy()
         self._task_loss = keras.metrics.Mean(name="task_loss", dtype="float32")
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+    @property
+    def _target_rule(self):
+        """What targets the compiled loss takes."""
+        config = self._config
+        fields = config.get("out_fields") is not None
+        return rule_of(self.loss, self.outputs, fields or (config["num_outputs"] or 1) > 1)
+
+    def _may_miss(self, y):
+        floating = hasattr(y, "dtype") and tf.as_dtype(y.dtype).is_floating
+        return floating and self._target_rule.missing
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Tensor:
         """Keras's; what `compile`'s loss gives of it is shown as "task_loss" besides.
 
+        Where a model has several outputs or predicts fields, and the loss is a mean of single
+        entries' ("mse", "mae" and the like), targets of NaN are left out: the loss is the sum over
+        the measured entries of a batch, each times its sample weight, divided by their number. A
+        batch without any has a task loss of 0.
+
         With `tf.distribute` it is on every replica the loss of the whole batch, divided by the
-        number of replicas as Keras does.
+        number of replicas as Keras does. A regression's loss is that of targets and outputs in
+        units of the targets' scale.
         """
+        if self._target_scale is not None:
+            y, y_pred = self._target_scale.standardised(y, y_pred)
+        count = tf.shape(tf.nest.flatten(y_pred)[0])[0]
+        size = tf.cast(count, tf.float32)  # in examples, of which a part may be measured
+        if self._may_miss(y):
+            per_example = tf.cast(tf.reduce_prod(tf.shape(y_pred)[1:]), tf.float32)
+            y, y_pred, sample_weight, measured = entries(y, y_pred, sample_weight)
+            y_pred._keras_mask = measured  # by which Keras's mean is over the measured ones
+            size = tf.reduce_sum(tf.cast(measured, tf.float32)) / per_example
         total = super().compute_loss(x, y, y_pred, sample_weight, training)
         # Keras divides all losses by the number of replicas, and metrics not.
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
@@ -27,21 +64,50 @@ class Trainable:
         if self.losses:
             others = tf.add_n([tf.cast(loss, task.dtype) for loss in self.losses])
             task -= others
-        count = tf.shape(tf.nest.flatten(y_pred)[0])[0]
         if replicas > 1:
-            size = tf.cast(count, task.dtype)
+            whole = tf.cast(size, task.dtype)
             # The last batch may leave a replica without examples, whose mean is NaN.
-            part, size = replica_sum(tf.where(count > 0, task, 0.0) * size, size)
-            task = part / tf.maximum(size, 1.0)
+            part, whole = replica_sum(tf.where(count > 0, task, 0.0) * whole, whole)
+            task = tf.math.divide_no_nan(part, whole)
             total = (task + others) / replicas
-        self._task_loss.update_state(task, sample_weight=count)
+        self._task_loss.update_state(task, sample_weight=size)
         return total
 
-    def train_step(self, data):
-        """Keras's."""
-        return self._for_workers(super().train_step(data))
+    def compute_metrics(
+        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
+    ) -> dict[str, Any]:
+        """Keras's; where the loss leaves out targets, means over entries do as well.
 
-    def test_step(self, data):
+        These are Keras's own mean errors; metrics of another kind become NaN.
+        """
+        compiled = self._compile_metrics
+        if compiled is None or not self._may_miss(y):
+            return super().compute_metrics(x, y, y_pred, sample_weight)
+        if not compiled.built:
+            compiled.build(y, y_pred)
+        for groups, weights in (
+            (compiled._flat_metrics, None),
+            (compiled._flat_weighted_metrics, sample_weight),
+        ):
+            for metric in [metric for group in groups if group for metric in group.metrics]:
+                if is_entrywise(metric):
+                    targets, outputs, weights_here, measured = entries(y, y_pred, weights)
+                    counted = tf.cast(measured, outputs.dtype)
+                    if weights_here is not None:
+                        counted *= weights_here
+                    metric.update_state(targets, outputs, sample_weight=counted)
+                else:
+                    metric.update_state(y, y_pred, sample_weight=weights)
+        return self.get_metrics_result()
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        """Keras's."""
+        # Nothing of it, such as the optimiser's count of steps, goes before a check of the batch.
+        given = [entry for entry in tf.nest.flatten(data) if entry is not None]
+        with tf.control_dependencies([tf.group(*given)]):
+            return self._for_workers(super().train_step(data))
+
+    def test_step(self, data: Any) -> dict[str, Any]:
         """Keras's."""
         return self._for_workers(super().test_step(data))
 

@@ -20,6 +20,7 @@ from tfpn.training.folder import (
     RELIABILITY,
     RESULT,
     load_run,
+    run_path,
 )
 from tfpn.training.log import read_log
 from tfpn.training.run import list_gpus, train
@@ -49,5 +50,6 @@ __all__ = [
     "make_strategy",
     "probabilities",
     "read_log",
+    "run_path",
     "train",
 ]

@@ -1,11 +1,11 @@
 """The backup of a run's last finished epoch."""
 
-import os
 from pathlib import Path
 
 import keras
 
 from tfpn.training.errors import RunError, first_line
+from tfpn.types import Logs, Model, PathLike
 
 
 class Backup(keras.callbacks.Callback):
@@ -15,27 +15,25 @@ class Backup(keras.callbacks.Callback):
     the two writes would train an epoch twice. Here the number is part of the file's name.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder: PathLike) -> None:
         super().__init__()
         self.folder = Path(folder)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         self.folder.mkdir(exist_ok=True)
-        partial = self.folder / "partial.weights.h5"
-        self.model.save_weights(partial)
         final = self.folder / f"epoch-{epoch + 1:05d}.weights.h5"
-        os.replace(partial, final)
+        self.model.save_weights(final)
         for path in backup_files(self.folder):
             if path != final:
                 path.unlink()
 
 
-def backup_files(folder):
+def backup_files(folder: PathLike) -> list[Path]:
     """The backups in a folder, oldest first: one, or two if a run was killed between them."""
     return sorted(Path(folder).glob("epoch-*.weights.h5"))
 
 
-def restore(model, folder):
+def restore(model: Model, folder: PathLike) -> int:
     """Loads the last backup, if there is one, and returns the number of finished epochs."""
     backups = backup_files(folder)
     if not backups:

@@ -1,12 +1,15 @@
 """The batches of an epoch."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 import numpy as np
 
 from tfpn import augmentation
 from tfpn.contract import KEYS
+from tfpn.types import Array
 
 # Batches among which examples are sorted by length: enough for batches of like length, few enough
 # that an example is hardly ever with the same others twice.
@@ -34,13 +37,21 @@ class ShuffledBatches(keras.utils.PyDataset):
     [0, 1, 2, 3, 4]
     """
 
-    def __init__(self, x, y, batch_size, seed, by_length=False, **ranges):
+    def __init__(
+        self,
+        x: Mapping[str, Any],
+        y: Any,
+        batch_size: int,
+        seed: int,
+        by_length: bool = False,
+        **ranges: Any,
+    ) -> None:
         super().__init__()
         self.x, self.y, self.batch_size, self.seed, self.ranges = x, y, batch_size, seed, ranges
         self._lengths = lengths(x["variance"]) if by_length else None
         self.set_epoch(0)
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: int) -> None:
         """Orders and jitters the examples for the given epoch, counted from 0."""
         rng = np.random.default_rng((self.seed, epoch))
         order = rng.permutation(len(self.y))
@@ -80,7 +91,7 @@ class CutBatches(keras.utils.PyDataset):
     array([1, 0])
     """
 
-    def __init__(self, x, y, batch_size):
+    def __init__(self, x: Mapping[str, Any], y: Any, batch_size: int) -> None:
         super().__init__()
         self.x, self.y, self.batch_size = x, y, batch_size
         self._lengths = lengths(x["variance"])
@@ -96,7 +107,7 @@ class CutBatches(keras.utils.PyDataset):
         return cut(x, _length(self._batches, batch, self._lengths)), self.y[chosen]
 
 
-def lengths(variance):
+def lengths(variance: Array) -> Array:
     """Number of points up to the last observed one, [B, N, c] -> [B].
 
     >>> lengths(np.array([[[np.inf], [0.1], [np.inf]], [[np.inf], [np.inf], [np.inf]]])).tolist()
@@ -106,7 +117,7 @@ def lengths(variance):
     return np.where(seen.any(-1), seen.shape[1] - np.argmax(seen[:, ::-1], axis=-1), 0)
 
 
-def cut(x, length):
+def cut(x: dict[str, Array], length: int) -> dict[str, Array]:
     """Observations of the first ``length`` points, padded where there are fewer."""
     missing = ((0, 0), (0, max(0, length - x["variance"].shape[1])), (0, 0))
     fills = {"points": 0.0, "values": 0.0, "variance": np.inf}

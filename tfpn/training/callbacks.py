@@ -1,37 +1,39 @@
 """What happens during an epoch of a run: its time, and a stop before broken weights are kept."""
 
 import math
-import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 
 from tfpn import recipes
 from tfpn.training.errors import RunError, TrainingDiverged, first_line
+from tfpn.types import Logs, Model, PathLike
 
 
 class EpochSeconds(keras.callbacks.Callback):
     """Adds the seconds an epoch took to its log, so that the sum survives an interruption."""
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         self._start = time.monotonic()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         logs["seconds"] = round(time.monotonic() - self._start, 3)
 
 
 class StopOnNaN(keras.callbacks.TerminateOnNaN):
     """Keras's callback, raising before the broken weights can replace the last good backup."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(raise_error=True)
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         self._epoch = epoch
 
-    def on_batch_end(self, batch, logs=None):
+    def on_batch_end(self, batch: int, logs: Any = None) -> None:
         try:
             super().on_batch_end(batch, logs)
         except RuntimeError as error:
@@ -40,7 +42,7 @@ class StopOnNaN(keras.callbacks.TerminateOnNaN):
                 "lower training.learning_rate or check the data"
             ) from error
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if not math.isfinite(logs.get("val_loss", 0.0)):
             raise TrainingDiverged(
                 f"the validation loss became {logs['val_loss']} in epoch {epoch + 1}; "
@@ -60,23 +62,25 @@ class EarlyStopping(keras.callbacks.EarlyStopping):
         history: values of ``monitor`` in the finished epochs.
     """
 
-    def __init__(self, folder, monitor, patience, history=()):
+    def __init__(
+        self, folder: PathLike, monitor: str, patience: int, history: Sequence[float] = ()
+    ) -> None:
         mode = "max" if recipes.MONITORS[monitor] else "min"
         super().__init__(monitor, patience=patience, mode=mode)
         self.folder, self.history = Path(folder), list(history)
 
     @property
-    def path(self):
+    def path(self) -> Path:
         """The file of the best epoch's weights."""
         return self.folder / "best.weights.h5"
 
     @property
-    def ended(self):
+    def ended(self) -> bool:
         """Whether the finished epochs have used up the patience."""
         values = np.asarray(self.history) * (-1.0 if self.mode == "max" else 1.0)
         return len(values) > 0 and len(values) - 1 - int(np.argmin(values)) >= self.patience
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs | None = None) -> None:
         super().on_train_begin(logs)
         if self.history:
             pick = np.argmax if self.mode == "max" else np.argmin
@@ -84,15 +88,13 @@ class EarlyStopping(keras.callbacks.EarlyStopping):
             self.best = self.history[self.best_epoch]
             self.wait = len(self.history) - 1 - self.best_epoch
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         super().on_epoch_end(epoch, logs)
         if self.best_epoch == epoch:
             self.folder.mkdir(exist_ok=True)
-            partial = self.folder / "partial-best.weights.h5"
-            self.model.save_weights(partial)
-            os.replace(partial, self.path)
+            self.model.save_weights(self.path)
 
-    def restore(self, model):
+    def restore(self, model: Model) -> None:
         """Gives the model the best epoch's weights."""
         try:
             model.load_weights(self.path)

@@ -1,6 +1,7 @@
 """What can go wrong in a run, and how to say it in one sentence."""
 
 import re
+from typing import Any
 
 
 class RunError(Exception):
@@ -11,7 +12,7 @@ class TrainingDiverged(RunError):
     """The loss became NaN or infinite."""
 
 
-def layer_message(error):
+def layer_message(error: Any) -> str | None:
     """The sentence in which a layer says what is wrong, out of TensorFlow's report.
 
     Args:
@@ -31,7 +32,7 @@ def layer_message(error):
     return None
 
 
-def first_line(error):
+def first_line(error: BaseException) -> str:
     """The first line of an error's message, cut to 200 characters, or its type."""
     lines = str(error).splitlines()
     return lines[0][:200].rstrip(".: ") if lines else type(error).__name__

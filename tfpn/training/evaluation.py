@@ -1,14 +1,19 @@
 """Measuring a trained model."""
 
+from typing import Any
+
 import numpy as np
 import scipy.special
 
 from tfpn import evaluation, recipes
 from tfpn.training.batches import cut, lengths
 from tfpn.training.errors import RunError
+from tfpn.types import Array, ArrayLike, Model, Observations
 
 
-def evaluate(model, part, *, batch_size=50, bins=evaluation.BINS):
+def evaluate(
+    model: Model, part: Any, *, batch_size: int = 50, bins: int = evaluation.BINS
+) -> dict[str, float]:
     """Measures a classifier on one part of a data set (see `train` for an example).
 
     Args:
@@ -31,7 +36,7 @@ def evaluate(model, part, *, batch_size=50, bins=evaluation.BINS):
     return evaluation.classification_metrics(found, part.y, bins)
 
 
-def class_probabilities(model, x, *, batch_size=50):
+def class_probabilities(model: Model, x: Observations, *, batch_size: int = 50) -> Array:
     """The class probabilities that a classifier is judged by, [B, classes] in float64.
 
     Those of ``model.predict_proba``: averaged over the logits' distribution where the model has
@@ -54,7 +59,7 @@ def class_probabilities(model, x, *, batch_size=50):
     (1, 3)
     """
     size = len(x["variance"])
-    found = None
+    found: Any = None
     for chosen, length in _groups(np.asarray(x["variance"])):
         some = cut({key: np.asarray(array)[chosen] for key, array in x.items()}, length)
         part = np.asarray(model.predict_proba(some, batch_size=batch_size), dtype=np.float64)
@@ -76,7 +81,7 @@ def _groups(variance):
     return [(part, max(1, found[part].max())) for part in parts if len(part)]
 
 
-def probabilities(logits):
+def probabilities(logits: ArrayLike) -> Array:
     """Class probabilities, the softmax of logits [..., classes], in float64.
 
     Raises:

@@ -1,5 +1,8 @@
 """The steps from a resolved recipe and arrays to a trained model."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -8,9 +11,10 @@ from tfpn.metrics import BinaryAUC
 from tfpn.training.batches import CutBatches, ShuffledBatches
 from tfpn.training.callbacks import EpochSeconds, StopOnNaN
 from tfpn.training.errors import TrainingDiverged, layer_message
+from tfpn.types import ArrayLike, Model, Observations, Verbose
 
 
-def make_batches(recipe, x, y):
+def make_batches(recipe: recipes.Recipe, x: Observations, y: ArrayLike) -> ShuffledBatches:
     """The training batches of a resolved recipe.
 
     Args:
@@ -32,7 +36,14 @@ def make_batches(recipe, x, y):
         raise recipes.RecipeError(f"[augmentation] {error}") from error
 
 
-def compile_model(model, training, steps=None, *, first_step=0, metrics=()):
+def compile_model(
+    model: Model,
+    training: Mapping[str, Any],
+    steps: int | None = None,
+    *,
+    first_step: int = 0,
+    metrics: Sequence[Any] = (),
+) -> None:
     """Compiles a classifier as a recipe's [training] says.
 
     Args:
@@ -69,16 +80,16 @@ class _Continued(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def fit_model(
-    model,
-    batches,
-    held_out,
-    training,
+    model: Model,
+    batches: Any,
+    held_out: Any,
+    training: Mapping[str, Any],
     *,
-    callbacks=(),
-    epochs=None,
-    initial_epoch=0,
-    verbose="auto",
-):
+    callbacks: Sequence[Any] = (),
+    epochs: int | None = None,
+    initial_epoch: int = 0,
+    verbose: Verbose = "auto",
+) -> Any:
     """Trains a compiled model.
 
     Args:
@@ -99,7 +110,9 @@ def fit_model(
     """
     validation = {}
     if held_out is not None and training["by_length"]:
-        validation = {"validation_data": CutBatches(*held_out, training["batch_size"])}
+        validation = {
+            "validation_data": CutBatches(held_out[0], held_out[1], training["batch_size"])
+        }
     elif held_out is not None:
         validation = {
             "validation_data": held_out,

@@ -1,7 +1,6 @@
 """The run folder: the names of its files, making it ready, and loading the model it holds."""
 
 import importlib
-import os
 import sys
 import zipfile
 from pathlib import Path
@@ -9,7 +8,9 @@ from pathlib import Path
 import keras
 
 from tfpn import recipes
+from tfpn.files import partial_files, write
 from tfpn.training.errors import RunError, first_line
+from tfpn.types import Model, PathLike
 
 RECIPE, LOG, MODEL, RESULT, BACKUP = (
     "recipe.toml",
@@ -21,7 +22,7 @@ RECIPE, LOG, MODEL, RESULT, BACKUP = (
 CURVES, FEATURE_MAPS, RELIABILITY = "curves.png", "feature_maps.png", "reliability.png"
 
 
-def open_folder(recipe, folder, resume, overwrite):
+def open_folder(recipe: recipes.Recipe, folder: Path, resume: bool, overwrite: bool) -> None:
     """Makes the run folder ready: refuses to mix runs, clears a run that is to be replaced."""
     if folder.exists() and not folder.is_dir():
         raise RunError(f"--output: found the file {folder}; give a folder")
@@ -35,14 +36,16 @@ def open_folder(recipe, folder, resume, overwrite):
 
 
 def _prepare_folder(recipe, folder, resume, overwrite):
-    path = folder / RECIPE
-    if not path.exists():
-        if folder.exists() and any(folder.iterdir()):
+    path, known = folder / RECIPE, (RECIPE, LOG, MODEL, RESULT, CURVES, FEATURE_MAPS, RELIABILITY)
+    is_run = path.exists()
+    if not is_run:
+        # A run that was killed before it had a recipe leaves an unfinished one.
+        if folder.exists() and set(folder.iterdir()) - set(partial_files(folder, known)):
             raise RunError(f"{folder} is not empty and holds no run; give another --output")
         if resume:
             print(f"no run in {folder} yet: starting one", file=sys.stderr)
     elif overwrite:
-        for name in (LOG, MODEL, RESULT, CURVES, FEATURE_MAPS, RELIABILITY):
+        for name in known[1:]:
             (folder / name).unlink(missing_ok=True)
         for backup in (folder / BACKUP).glob("*.weights.h5"):
             backup.unlink()
@@ -59,12 +62,21 @@ def _prepare_folder(recipe, folder, resume, overwrite):
             "--overwrite, or give another --output"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / (RECIPE + ".partial")
-    partial.write_text(recipes.dumps(recipe), encoding="utf-8")
-    os.replace(partial, path)
+    for partial in (*partial_files(folder, known), *(folder / BACKUP).glob("*.partial")):
+        partial.unlink()
+    if overwrite or not is_run:
+        write(path, recipes.dumps(recipe))
 
 
-def load_run(run):
+def run_path(run: PathLike) -> Path:
+    """The path of a run, which may be the name of a reference model."""
+    path = Path(run)
+    if not path.exists() and str(run) in recipes.names():
+        return recipes.models_folder() / run
+    return path
+
+
+def load_run(run: PathLike) -> tuple[Model, recipes.Recipe]:
     """Loads a trained model and its recipe (see `train` for an example).
 
     Args:
@@ -79,9 +91,7 @@ def load_run(run):
         RecipeError: the recipe next to it cannot be read.
     """
     importlib.import_module("tfpn.models")  # Registers the model classes with Keras.
-    path = Path(run)
-    if not path.exists() and str(run) in recipes.names():
-        path = recipes.models_folder() / run
+    path = run_path(run)
     if path.is_dir():
         path = path / MODEL
     if not path.is_file() or path.suffix != ".keras":

@@ -1,15 +1,49 @@
 """The log of a run: a row of figures for each epoch."""
 
 import csv
+import io
+from pathlib import Path
+from typing import Any
 
+import keras
+
+from tfpn.files import write
 from tfpn.training.errors import RunError
+from tfpn.types import Logs, PathLike
 
 
-def read_log(path):
+class EpochLog(keras.callbacks.Callback):
+    """Adds a row to the log after each epoch; the file on the disk is whole at any time.
+
+    Args:
+        path: the file; with ``append`` its rows stay, which are of the same columns.
+        append: whether the training goes on.
+    """
+
+    def __init__(self, path: PathLike, append: bool = False) -> None:
+        super().__init__()
+        self.path, self.append = Path(path), append
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        self._text = self.path.read_text(encoding="utf-8") if self.append else ""
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        header = next(csv.reader(self._text.splitlines()), ["epoch", *sorted(logs or {})])
+        file = io.StringIO(newline="")
+        # NA where an older log has a column for what there is not.
+        writer = csv.DictWriter(file, header, restval="NA", extrasaction="ignore")
+        if not self._text:
+            writer.writeheader()
+        writer.writerow({"epoch": epoch, **(logs or {})})
+        self._text += file.getvalue()
+        write(self.path, self._text)
+
+
+def read_log(path: PathLike) -> dict[str, Any]:
     """Reads a run's log.csv.
 
     Args:
-        path: the file, as `keras.callbacks.CSVLogger` writes it.
+        path: the file, as `EpochLog` or `keras.callbacks.CSVLogger` writes it.
 
     Returns:
         A dict from column name to a list of floats, one entry an epoch.
@@ -29,7 +63,7 @@ def read_log(path):
     return columns
 
 
-def trim_log(path, epochs):
+def trim_log(path: Path, epochs: int) -> None:
     """Drops the log's rows of epochs that the backup does not hold (counted from 0)."""
     cure = "put the run's own log back, or train anew with --overwrite"
     try:
@@ -45,12 +79,12 @@ def trim_log(path, epochs):
         raise RunError(f"{path} is not the log of a run; {cure}") from error
     if not whole:
         raise RunError(f"{path} does not hold the {epochs} epochs of the backup; {cure}")
-    path.write_text("".join(kept), encoding="utf-8")
+    write(path, "".join(kept))
 
 
 def _columns(lines):
     """A dict from column name to floats, out of the lines of a log."""
     rows = list(csv.DictReader(lines))
-    # Keras writes NA for the figures of a validation part that there is not.
+    # NA stands for the figures of a validation part that there is not.
     known = [key for key, value in rows[0].items() if value != "NA"] if rows else []
     return {key: [float(row[key]) for row in rows] for key in known}

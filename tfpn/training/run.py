@@ -4,12 +4,14 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from tfpn import evaluation, recipes
+from tfpn.files import write
 from tfpn.training import strategies
 from tfpn.training.backup import Backup, restore
 from tfpn.training.callbacks import EarlyStopping
@@ -27,10 +29,11 @@ from tfpn.training.folder import (
     load_run,
     open_folder,
 )
-from tfpn.training.log import read_log, trim_log
+from tfpn.training.log import EpochLog, read_log, trim_log
+from tfpn.types import PathLike, Verbose
 
 
-def list_gpus():
+def list_gpus() -> list[str]:
     """The GPUs TensorFlow sees, with memory growth switched on so that a GPU can be shared."""
     gpus = tf.config.list_physical_devices("GPU")
     for gpu in gpus:
@@ -41,7 +44,15 @@ def list_gpus():
     return gpus
 
 
-def train(recipe, folder, *, resume=False, overwrite=False, verbose="auto", strategy=None):
+def train(
+    recipe: recipes.Recipe,
+    folder: PathLike,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    verbose: Verbose = "auto",
+    strategy: Any = None,
+) -> dict[str, Any] | None:
     """Trains the model of a recipe and writes a run folder.
 
     The folder receives recipe.toml (with every default written out), log.csv, backup/,
@@ -150,7 +161,7 @@ def _trained(recipe, data, folder, resume, overwrite, verbose, strategy):
         )
         callbacks = [
             # The log before the backup: a row too many can be dropped when resuming.
-            keras.callbacks.CSVLogger(log, append=finished > 0),
+            EpochLog(log, append=finished > 0),
             # The best weights before the backup: an epoch that is trained again finds them again.
             *([stopping] if stopping else []),
             Backup(folder / BACKUP),
@@ -176,7 +187,7 @@ def _measured(recipe, folder, model, data):
         model, recipes.model_inputs(model, data.test), batch_size=training["batch_size"]
     )
     result = _result(recipe, folder, model, data, test)
-    (folder / RESULT).write_text(json.dumps(result, indent=2) + "\n")
+    write(folder / RESULT, json.dumps(result, indent=2) + "\n")
     _draw(folder, model, data, test)
     return result
 

@@ -10,17 +10,20 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
 from tfpn.training.errors import RunError
 from tfpn.training.folder import BACKUP, LOG, RECIPE
+from tfpn.types import PathLike
 
 NAMES = ("mirrored", "multi-worker")
 
 
-def make_strategy(name):
+def make_strategy(name: str) -> Any:
     """The `tf.distribute` strategy of a name.
 
     Args:
@@ -62,7 +65,7 @@ def _check_cluster(text):
         )
 
 
-def is_chief(strategy):
+def is_chief(strategy: Any) -> bool:
     """Whether this process writes the run: the first worker, or the only process.
 
     >>> is_chief(tf.distribute.get_strategy())
@@ -76,7 +79,7 @@ def is_chief(strategy):
 
 
 @contextlib.contextmanager
-def work_folder(strategy, folder):
+def work_folder(strategy: Any, folder: PathLike) -> Iterator[Any]:
     """The folder this process writes to: the run folder, or a temporary copy of the run's state.
 
     All workers write, since what is written may be a sum over them, and the copies of those other
@@ -109,7 +112,7 @@ def _copied(folder):
         yield Path(copy)
 
 
-def check_agreement(strategy, epochs):
+def check_agreement(strategy: Any, epochs: int) -> None:
     """Raises RunError unless all workers go on from the same number of finished epochs."""
     if strategy.cluster_resolver is None:  # There is one process.
         return
@@ -122,6 +125,6 @@ def check_agreement(strategy, epochs):
         )
 
 
-def wait_for_all(strategy):
+def wait_for_all(strategy: Any) -> None:
     """Returns when all workers have called it."""
     check_agreement(strategy, 0)

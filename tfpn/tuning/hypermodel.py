@@ -1,5 +1,8 @@
 """The hypermodel: from hyperparameters to a trained model."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import keras
 import keras_tuner
 import tensorflow as tf
@@ -7,6 +10,7 @@ import tensorflow as tf
 from tfpn import recipes, training
 from tfpn.training.errors import first_line
 from tfpn.tuning import space as spaces
+from tfpn.types import ArrayLike, Model, Observations, PathLike, Verbose
 
 OUT_OF_MEMORY = (tf.errors.ResourceExhaustedError, MemoryError)
 
@@ -45,7 +49,13 @@ class PNCNNHyperModel(keras_tuner.HyperModel):
     16
     """
 
-    def __init__(self, recipe=None, *, space=None, **model):
+    def __init__(
+        self,
+        recipe: recipes.Recipe | PathLike | None = None,
+        *,
+        space: Mapping[str, Any] | None = None,
+        **model: Any,
+    ) -> None:
         super().__init__()
         if recipe is None:
             sections = {"model": {"name": "PNCNN"}, "training": {}, "augmentation": {}}
@@ -64,16 +74,16 @@ class PNCNNHyperModel(keras_tuner.HyperModel):
         except (ValueError, TypeError) as error:  # Keras Tuner names the hyperparameter.
             raise recipes.RecipeError(f"search space: {error}") from error
 
-    def declare_hyperparameters(self, hp):
+    def declare_hyperparameters(self, hp: Any) -> None:
         """Registers the search space, as Keras Tuner asks for."""
         spaces.declare(hp, self.base, self.space)
 
-    def recipe(self, hp):
+    def recipe(self, hp: Any) -> recipes.Recipe:
         """The resolved `tfpn.recipes.Recipe` of a set of hyperparameters."""
         values = spaces.declare(hp, self.base, self.space)
         return recipes.resolve(spaces.with_values(self.base, values))
 
-    def build(self, hp):
+    def build(self, hp: Any) -> Model:
         """The compiled model of a set of hyperparameters, its weights drawn by the recipe's seed.
 
         Raises:
@@ -87,17 +97,17 @@ class PNCNNHyperModel(keras_tuner.HyperModel):
 
     def fit(
         self,
-        hp,
-        model,
-        x,
-        y,
+        hp: Any,
+        model: Model,
+        x: Observations,
+        y: ArrayLike,
         *,
-        validation_data,
-        callbacks=(),
-        epochs=None,
-        initial_epoch=0,
-        verbose="auto",
-    ):
+        validation_data: Any,
+        callbacks: Sequence[Any] = (),
+        epochs: int | None = None,
+        initial_epoch: int = 0,
+        verbose: Verbose = "auto",
+    ) -> dict[str, float]:
         """Trains a model that `build` has made.
 
         Args:

@@ -1,17 +1,22 @@
 """The trials of a search as a table and as a picture."""
 
 import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from tfpn.files import write
 from tfpn.tuning.space import RANGE, rounded
 from tfpn.tuning.tuners import OUTCOME, read_outcome
+from tfpn.types import Figure, PathLike
 
 COLUMNS = ("trial", "status", "score", "reason", "seconds", "epochs")
 
 
-def read_trials(tuner, names):
+def read_trials(tuner: Any, names: Iterable[str]) -> list[dict[str, Any]]:
     """The trials of a search in the order in which they began, one dict each.
 
     Args:
@@ -39,15 +44,18 @@ def read_trials(tuner, names):
     return rows
 
 
-def write_table(rows, names, path):
+def write_table(rows: Sequence[Mapping[str, Any]], names: Iterable[str], path: PathLike) -> None:
     """Writes the trials as CSV."""
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [*COLUMNS, *names])
-        writer.writeheader()
-        writer.writerows(rows)
+    file = io.StringIO(newline="")
+    writer = csv.DictWriter(file, [*COLUMNS, *names])
+    writer.writeheader()
+    writer.writerows(rows)
+    write(path, file.getvalue())
 
 
-def draw(rows, space, objective, direction):
+def draw(
+    rows: Sequence[Mapping[str, Any]], space: Mapping[str, Any], objective: str, direction: str
+) -> Figure:
     """Draws the score of the trials in their order, and against each hyperparameter.
 
     Args:

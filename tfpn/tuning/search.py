@@ -5,15 +5,19 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import grpc
 
 from tfpn import recipes, training
+from tfpn.files import partial_files, write
 from tfpn.tuning import results
 from tfpn.tuning import space as spaces
 from tfpn.tuning.hypermodel import PNCNNHyperModel
 from tfpn.tuning.tuners import ALGORITHMS, OBJECTIVES, make_tuner
+from tfpn.types import PathLike, Verbose
 
 SEARCH, TRIALS, TABLE, PLOT, BEST, FINAL = (
     "search.json",
@@ -27,19 +31,19 @@ _ADDRESS = ("KERASTUNER_ORACLE_IP", "KERASTUNER_ORACLE_PORT", "KERASTUNER_TUNER_
 
 
 def tune(
-    recipe,
-    folder,
+    recipe: recipes.Recipe | PathLike,
+    folder: PathLike,
     *,
-    space=None,
-    algorithm="hyperband",
-    objective="val_nll",
-    max_trials=20,
-    iterations=1,
-    final=True,
-    resume=False,
-    overwrite=False,
-    verbose="auto",
-):
+    space: Mapping[str, Any] | None = None,
+    algorithm: str = "hyperband",
+    objective: str = "val_nll",
+    max_trials: int = 20,
+    iterations: int = 1,
+    final: bool = True,
+    resume: bool = False,
+    overwrite: bool = False,
+    verbose: Verbose = "auto",
+) -> dict[str, Any]:
     """Searches for the hyperparameters of a recipe, and trains the best on all data.
 
     The trials train on the training part and are judged on the validation part; the test part is
@@ -100,9 +104,9 @@ def tune(
     ):
         if value not in known:
             raise recipes.RecipeError(f"{name}: found {value!r}; give one of {', '.join(known)}")
-    for name, value in (("max_trials", max_trials), ("iterations", iterations)):
-        if value < 1:
-            raise recipes.RecipeError(f"{name}: found {value!r}; give an integer of at least 1")
+    for name, number in (("max_trials", max_trials), ("iterations", iterations)):
+        if number < 1:
+            raise recipes.RecipeError(f"{name}: found {number!r}; give an integer of at least 1")
     training.list_gpus()
     folder, role = Path(folder), _role()
     hypermodel = PNCNNHyperModel(recipe, space=space)
@@ -188,7 +192,7 @@ def _open(folder, recipe, settings, resume, overwrite):
     """Makes the folder ready: refuses to mix searches, clears one that is to be replaced."""
     try:
         known = (folder / SEARCH).exists()
-        if folder.exists() and not known and not _is_free(folder):
+        if folder.exists() and not known and not _is_free(folder, recipe):
             raise training.RunError(
                 f"--output: {folder} is a file, or holds something that is no search; give another"
             )
@@ -206,10 +210,10 @@ def _open(folder, recipe, settings, resume, overwrite):
                 "--overwrite, or give another --output"
             )
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / training.RECIPE).write_text(recipes.dumps(recipe), encoding="utf-8")
-        partial = folder / (SEARCH + ".partial")
-        partial.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-        os.replace(partial, folder / SEARCH)
+        for path in partial_files(folder, [training.RECIPE, SEARCH, TABLE, PLOT, BEST]):
+            path.unlink()
+        write(folder / training.RECIPE, recipes.dumps(recipe))
+        write(folder / SEARCH, json.dumps(settings, indent=2) + "\n")
     except OSError as error:
         raise training.RunError(
             f"--output: cannot write the folder {folder} ({error.strerror}); give a folder that "
@@ -217,12 +221,24 @@ def _open(folder, recipe, settings, resume, overwrite):
         ) from error
 
 
-def _is_free(folder):
-    """Whether it is a folder that holds nothing but what a worker makes while it waits."""
-    return folder.is_dir() and all(
-        path.name == TRIALS and path.is_dir() and not any(path.iterdir())
-        for path in folder.iterdir()
-    )
+def _is_free(folder, recipe):
+    """Whether it is a folder without anything of others.
+
+    It may hold what a worker makes while it waits, and what the same search had written when it was
+    killed at its start.
+    """
+    if not folder.is_dir():
+        return False
+    unfinished = partial_files(folder, [training.RECIPE, SEARCH])
+
+    def is_own(path):
+        if path.name == TRIALS:
+            return path.is_dir() and not any(path.iterdir())
+        if path.name == training.RECIPE:
+            return path.read_bytes() == recipes.dumps(recipe).encode("utf-8")
+        return path in unfinished
+
+    return all(map(is_own, folder.iterdir()))
 
 
 def _check_same(folder, recipe, settings):
@@ -300,7 +316,7 @@ def _finish(tuner, rows, folder, hypermodel, settings, final, verbose):
     trial = tuner.oracle.get_best_trials(1)[0]
     best = hypermodel.recipe(trial.hyperparameters)
     best.name = f"{best.name}-tuned"
-    (folder / BEST).write_text(recipes.dumps(best), encoding="utf-8")
+    write(folder / BEST, recipes.dumps(best))
     result = {
         "recipe": hypermodel.base.name,
         **{key: settings[key] for key in ("algorithm", "objective")},
@@ -315,7 +331,7 @@ def _finish(tuner, rows, folder, hypermodel, settings, final, verbose):
         "final": _train(best, folder / FINAL, verbose) if final else None,
         "search": str(folder),
     }
-    (folder / training.RESULT).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    write(folder / training.RESULT, json.dumps(result, indent=2) + "\n")
     return result
 
 

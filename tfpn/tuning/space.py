@@ -2,6 +2,8 @@
 
 import dataclasses
 import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +27,7 @@ RANGE = ("min_value", "max_value", "step", "sampling")
 SECTIONS = ("model", "training", "augmentation")
 
 
-def read_assignment(text):
+def read_assignment(text: str) -> tuple[str, Any]:
     """The key and the values of one ``--space`` of the command line.
 
     Raises:
@@ -49,7 +51,7 @@ def read_assignment(text):
     return key.strip(), values
 
 
-def read_assignments(texts, recipe):
+def read_assignments(texts: Sequence[str], recipe: recipes.Recipe) -> dict[str, Any]:
     """The search space of all ``--space`` of the command line, beside the recipe of its ``--set``.
 
     Raises:
@@ -70,7 +72,7 @@ def read_assignments(texts, recipe):
     return space
 
 
-def search_space(recipe, space=None):
+def search_space(recipe: recipes.Recipe, space: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The whole search space of a recipe, checked.
 
     The default space `SPACE`, as far as the recipe's model has those arguments, without the values
@@ -100,7 +102,11 @@ def search_space(recipe, space=None):
         if key in sections[section] and (section, key) not in recipe.overridden:
             found[name] = values
     if "model.uncertainty" in found and sections["model"].get("input_noise") == "channel":
-        found["model.uncertainty"] = ["diagonal", "none"]
+        # Imported here, as it loads TensorFlow.
+        from tfpn.math.uncertainty import UNCERTAINTY
+
+        modes = map(str, found["model.uncertainty"])
+        found["model.uncertainty"] = [m for m in modes if UNCERTAINTY[m].takes_channel_noise]
     for name, values in (space or {}).items():
         found[name] = _checked(recipe, name, values)
     if not found:
@@ -108,7 +114,9 @@ def search_space(recipe, space=None):
     return found
 
 
-def with_values(recipe, values, origin=None):
+def with_values(
+    recipe: recipes.Recipe, values: Mapping[str, Any], origin: str | None = None
+) -> recipes.Recipe:
     """A copy of a recipe with values by "section.key"; ``origin`` is for error messages."""
     sections = {section: dict(content) for section, content in recipe.sections.items()}
     overridden = dict(recipe.overridden)
@@ -120,7 +128,7 @@ def with_values(recipe, values, origin=None):
     return dataclasses.replace(recipe, sections=sections, overridden=overridden)
 
 
-def declare(hp, recipe, space):
+def declare(hp: Any, recipe: recipes.Recipe, space: Mapping[str, Any]) -> dict[str, Any]:
     """Draws the values of a search space.
 
     Args:
@@ -140,13 +148,18 @@ def declare(hp, recipe, space):
     return values
 
 
-def rounded(value):
+def rounded(value: Any) -> Any:
     """A float with six digits; anything else as it is."""
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _declare(hp, name, given, default):
     if isinstance(given, list):
+        if any(map(_is_nested, given)):
+            # Keras Tuner takes no tables or lists as choices: it gets their text.
+            texts = [value if isinstance(value, str) else recipes.toml(value) for value in given]
+            default = texts[given.index(default)] if default in given else None
+            return given[texts.index(hp.Choice(name, texts, default=default))]
         if len(given) == 1:
             return hp.Fixed(name, given[0])
         if isinstance(given[0], bool):
@@ -190,15 +203,18 @@ def _checked(recipe, name, values):
             tried = values = [
                 rounded(float(v)) if isinstance(v, int | float) else v for v in values
             ]
-        kinds = {type(value) for value in values}
-        if len(kinds) != 1 or not kinds <= {bool, int, float, str} or len(set(values)) < len(tried):
+        # Names and tables go together, as those of kernels do.
+        kinds = {str if _is_nested(value) else type(value) for value in values}
+        different = len(set(map(repr, values))) == len(tried)
+        if len(kinds) != 1 or not kinds <= {bool, int, float, str} or not different:
             raise recipes.RecipeError(
-                f"{origin}: found {values!r}; give different numbers, or texts, or true and false"
+                f"{origin}: found {values!r}; give different numbers, or texts, lists and tables, "
+                "or true and false"
             )
     for value in tried:
         resolved = recipes.resolve(with_values(recipe, {name: value}, f"{origin}, value {value!r}"))
-        if isinstance(value, str) and section == "model":
-            # What a text may be, only the model knows.
+        if (isinstance(value, str) or _is_nested(value)) and section == "model":
+            # What a text or a table may be, only the model knows.
             try:
                 recipes.build_model(resolved)
             except recipes.RecipeError as error:
@@ -210,7 +226,11 @@ def _is_bool(value):
     return isinstance(value, bool)
 
 
-def differences(old, new):
+def _is_nested(value):
+    return isinstance(value, dict | list)
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """What differs between two search spaces, one line of text a value."""
     return [
         f"the search space of {name} was {old.get(name, 'not set')!r}, "

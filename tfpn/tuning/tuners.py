@@ -7,10 +7,13 @@ import re
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import keras_tuner
 
+from tfpn.files import WriteError, write
 from tfpn.training.errors import first_line
+from tfpn.types import Mixin, PathLike
 
 OUTCOME = "outcome.json"
 # A trial in which the process was killed so often is given up: the system kills a process for which
@@ -27,7 +30,11 @@ OBJECTIVES = {
 }
 
 
-class _Recorded:
+class SearchStopped(keras_tuner.errors.FatalError, WriteError):
+    """A file that cannot be written: not the trial's fault, and it would end the next one too."""
+
+
+class _Recorded(Mixin):
     """Writes how each trial ended to its folder: status, reason, seconds, epochs, attempts.
 
     Keras Tuner keeps a failed trial's traceback, but workers do not send it to their chief.
@@ -43,7 +50,6 @@ class _Recorded:
         start = time.monotonic()
 
         def record(status, reason=""):
-            partial = path.with_suffix(".partial")
             outcome = {
                 "status": status,
                 "reason": reason,
@@ -51,8 +57,7 @@ class _Recorded:
                 "epochs": self._finished,
                 "attempts": attempts,
             }
-            partial.write_text(json.dumps(outcome) + "\n", encoding="utf-8")
-            os.replace(partial, path)
+            write(path, json.dumps(outcome) + "\n")
 
         record("RUNNING")
         try:
@@ -62,11 +67,18 @@ class _Recorded:
                     "lack of memory"
                 )
             results = super().run_trial(trial, *args, **kwargs)
+        except WriteError as error:
+            raise SearchStopped(error.errno, error.strerror, error.filename) from error
         except Exception as error:
             record("FAILED", _reason(error))
             raise
         record("COMPLETED")
         return results
+
+    def save(self):
+        if not self._is_worker():
+            self.oracle.save()
+        write(self._get_tuner_fname(), json.dumps(self.get_state()))
 
     def on_epoch_end(self, trial, model, epoch, logs=None):
         super().on_epoch_end(trial, model, epoch, logs)
@@ -111,7 +123,15 @@ class _Hyperband(_Recorded, keras_tuner.Hyperband):
             return super()._build_hypermodel(hp)
 
 
-def make_tuner(hypermodel, folder, *, algorithm, objective, max_trials, iterations):
+def make_tuner(
+    hypermodel: Any,
+    folder: PathLike,
+    *,
+    algorithm: str,
+    objective: str,
+    max_trials: int,
+    iterations: int,
+) -> Any:
     """A tuner, which goes on with the search in the folder if there is one.
 
     Args:
@@ -136,15 +156,32 @@ def make_tuner(hypermodel, folder, *, algorithm, objective, max_trials, iteratio
         "project_name": folder.name,
     }
     if algorithm == "hyperband":
-        return _Hyperband(**shared, max_epochs=settings["epochs"], hyperband_iterations=iterations)
-    if algorithm == "bayesian":
-        return _BayesianOptimization(
-            **shared, max_trials=max_trials, num_initial_points=max(2, max_trials // 4)
-        )
-    return _RandomSearch(**shared, max_trials=max_trials)
+        of_algorithm = {"max_epochs": settings["epochs"], "hyperband_iterations": iterations}
+        tuner = _Hyperband(**shared, **of_algorithm)
+    elif algorithm == "bayesian":
+        points = max(2, max_trials // 4)
+        tuner = _BayesianOptimization(**shared, max_trials=max_trials, num_initial_points=points)
+    else:
+        tuner = _RandomSearch(**shared, max_trials=max_trials)
+    if isinstance(tuner.oracle, keras_tuner.Oracle):  # not the stand-in that a worker has
+        _write_whole(tuner.oracle)
+    return tuner
 
 
-def read_outcome(path):
+def _write_whole(oracle):
+    """Lets an oracle's files be written whole: Keras Tuner empties a file before it writes it."""
+
+    def save():
+        write(oracle._get_oracle_fname(), json.dumps(oracle.get_state()))
+
+    def save_trial(trial):
+        path = Path(oracle._get_trial_dir(trial.trial_id)) / "trial.json"
+        write(path, json.dumps(trial.get_state()))
+
+    oracle.save, oracle._save_trial = save, save_trial
+
+
+def read_outcome(path: PathLike) -> dict[str, Any]:
     """The record of a trial, or an empty dict."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))

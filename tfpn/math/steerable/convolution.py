@@ -15,19 +15,23 @@ components, ``E|z|^2 / 2``.
 """
 
 import dataclasses
+import functools
+from typing import Any
 
 import tensorflow as tf
 
+from tfpn.checks import require_rank
+from tfpn.math.arguments import read_observed
 from tfpn.math.channels import mix_channels
-from tfpn.math.checks import floating, require_rank
-from tfpn.math.conditioning import prepare
 from tfpn.math.coupled import read_generator
 from tfpn.math.missing import penalty
+from tfpn.math.posterior import Fixed
+from tfpn.math.precision import in_float64
 from tfpn.math.steerable.fields import (
     block_mean,
     count_channels,
     join_fields,
-    split_fields,
+    planar_channels,
     spread_blocks,
     width,
 )
@@ -35,30 +39,32 @@ from tfpn.math.steerable.harmonics import Flows, groups
 from tfpn.math.steerable.kernels import cross_kernels
 from tfpn.math.steerable.mixing import mix_fields
 from tfpn.math.steerable.responses import covariance_features, fields_of, variance_weights
+from tfpn.types import KernelLike, Tensor, Trains
 
 
 def steerable_convolve(
-    points,
-    values,
-    variance,
-    query,
+    points: Tensor,
+    values: Tensor,
+    variance: Tensor,
+    query: Tensor,
     *,
-    fields_in,
-    fields_out,
-    frequencies,
-    weights,
-    first_order,
-    second_order,
-    zeroth_order,
-    signal_std,
-    length_scale,
-    noise="shared",
-    observation_noise=0.0,
-    bias=None,
-    marginal_likelihood_trains="all",
-    with_variance=True,
-    double_precision=True,
-):
+    fields_in: Tensor,
+    fields_out: Tensor,
+    frequencies: Tensor,
+    weights: Tensor,
+    first_order: Tensor,
+    second_order: Tensor,
+    zeroth_order: Tensor,
+    signal_std: Tensor,
+    length_scale: Tensor,
+    kernel: KernelLike = "rbf",
+    noise: str = "shared",
+    observation_variance: Tensor = 0.0,
+    bias: Tensor | None = None,
+    marginal_likelihood_trains: Trains = "all",
+    with_variance: Tensor = True,
+    double_precision: bool = True,
+) -> Any:
     """Flow of K equivariant PDEs of a GP posterior, channels mixed: mean and block variance.
 
     The module's docstring has the formulas. The result rotates with the input to rounding: points
@@ -82,14 +88,15 @@ def steerable_convolve(
         zeroth_order: C [K, r, r], or None for 0.
         signal_std: prior standard deviation s of every channel, scalar.
         length_scale: l, scalar.
+        kernel: as in `tfpn.math.convolve`. One of T Gaussian terms takes T times as long.
         noise: "shared" conditions all channels on the mean of their variances, one factorisation an
             example; all channels of a point must be observed or missing together. "channel" keeps
             each block's own, with a factorisation for each channel.
-        observation_noise: variance added where observed, scalar or [c_in], one value a block.
+        observation_variance: of noise, added where observed, scalar or [c_in], one value a block.
         bias: added to the scalars of the mean, [copies of frequency 0], or None.
         marginal_likelihood_trains: as in `tfpn.math.convolve`.
         with_variance: False leaves the variance out, and what it costs.
-        double_precision: whether float32 is computed in float64 inside, with float32's tables and
+        double_precision: whether float32 is computed in float64 inside, with float64's tables and
             least noise variance. Where observations are not smooth, weights of both signs nearly
             cancel in the mean. Without effect in float64.
 
@@ -101,7 +108,8 @@ def steerable_convolve(
         ValueError: for shapes that do not agree or an unknown option.
         TypeError: for half precision.
         tf.errors.InvalidArgumentError: if channels of a block, or with noise="shared" of a point,
-            are observed in part (not checked inside XLA-compiled functions).
+            are observed in part, and as for `tfpn.math.convolve` (not checked inside XLA-compiled
+            functions).
 
     Example: the flow of a scalar, a wave that carries it to a vector field.
 
@@ -119,47 +127,80 @@ def steerable_convolve(
     >>> mean.shape, variance.shape, nll.shape
     (TensorShape([1, 20, 2]), TensorShape([1, 20, 2]), TensorShape([1, 1]))
     """
-    values = floating(values, "values")
-    dtype = values.dtype
-    inside_dtype = tf.float64 if double_precision else dtype
+    observed = read_observed(
+        points,
+        values,
+        variance,
+        signal_std=signal_std,
+        length_scale=length_scale,
+        kernel=kernel,
+        noise=noise,
+        observation_variance=observation_variance,
+        marginal_likelihood_trains=marginal_likelihood_trains,
+        double_precision=double_precision,
+    )
+    return convolve_fields(
+        observed,
+        query,
+        fields_in=fields_in,
+        fields_out=fields_out,
+        frequencies=frequencies,
+        weights=weights,
+        generator=(zeroth_order, first_order, second_order),
+        bias=bias,
+        with_variance=with_variance,
+    )
+
+
+def convolve_fields(observed, query, **options):
+    """`steerable_convolve` of an `Observed`, with ``generator`` = (C or None, B, S)."""
+    return in_float64(functools.partial(_convolve_fields, **options), observed, query)
+
+
+def _convolve_fields(
+    observed,
+    query,
+    *,
+    fields_in,
+    fields_out,
+    frequencies,
+    weights,
+    generator,
+    bias,
+    with_variance,
+):
+    dtype = observed.values.dtype
 
     def inside(tensor):
-        return tf.cast(tf.convert_to_tensor(tensor, dtype), inside_dtype)
+        return tf.cast(tf.convert_to_tensor(tensor), dtype)
 
-    points, values, variance, query, signal_std, length_scale, observation_noise = map(
-        inside, (points, values, variance, query, signal_std, length_scale, observation_noise)
-    )
-    variance = _block_variance(variance, values, fields_in)
-    gp = prepare(
-        points, values, variance, signal_std=signal_std, length_scale=length_scale, noise=noise,
-        observation_noise=observation_noise,
-        # Lowers float32's equivariance error, by half where conditioning is hard.
-        factorisation_dtype=tf.float64,
-        floor_dtype=dtype,
-    )  # fmt: skip
+    query = inside(query)
+    prior, points = observed.kernel, observed.points
+    variance = _block_variance(observed.variance, fields_in)
+    observed = dataclasses.replace(observed, variance=variance)
     require_rank(query, "query", ("B", "M", "d"))
-    if gp.points.shape[-1] != 2 or query.shape[-1] != 2:
+    if points.shape[-1] != 2 or query.shape[-1] != 2:
         raise ValueError(
-            f"points has shape {gp.points.shape} and query {query.shape}: steerable fields live in "
+            f"points has shape {points.shape} and query {query.shape}: steerable fields live in "
             "the plane, so the last axis must be 2."
         )
-    flows = _flows(gp, frequencies, zeroth_order, first_order, second_order, dtype)
+    flows = _flows(prior, frequencies, generator, dtype)
     outs, insides = (tuple(m for m, _ in fields) for fields in (fields_out, fields_in))
     if not set(outs) | set(insides) <= set(frequencies):
         raise ValueError(
             f"frequencies must hold all those of fields_in {fields_in} and fields_out "
             f"{fields_out}, found {frequencies}."
         )
-    weights = _check_weights(weights, fields_in, fields_out, flows.count, inside)
+    weights = _check_weights(weights, fields_in, fields_out, flows[0].count, inside)
     all_groups = groups(outs, insides)
-    cross = cross_kernels(query, gp.points, flows, all_groups)
-    parts = _Parts(gp, fields_in, marginal_likelihood_trains)
+    parts = _Parts(observed.posterior(), fields_in)
+    cross = [cross_kernels(query, parts.points, term, all_groups) for term in flows]
     copies = max(n for _, n in fields_in)
-    responses = {out: [] for out in outs}
-    mixed_variance = {out: [] for out in outs}
-    for group, kernel in zip(all_groups, cross, strict=True):
-        mean, explained = parts.condition(group.inside, kernel, with_variance)
-        for out, found in fields_of(mean, group, flows.count, copies).items():
+    responses: dict[int, list[Tensor]] = {out: [] for out in outs}
+    mixed_variance: dict[int, list[Tensor]] = {out: [] for out in outs}
+    for group, *terms in zip(all_groups, *cross, strict=True):
+        mean, explained = parts.condition(group.inside, tf.add_n(terms), with_variance)
+        for out, found in fields_of(mean, group, flows[0].count, copies).items():
             responses[out].append(found)
         if not with_variance:
             continue
@@ -178,15 +219,13 @@ def steerable_convolve(
     return tf.cast(mean, dtype), variance, nll
 
 
-def _block_variance(variance, values, fields_in):
-    values, variance = tf.convert_to_tensor(values), tf.convert_to_tensor(variance)
+def _block_variance(variance, fields_in):
     channels = count_channels(fields_in)
-    for name, tensor in (("values", values), ("variance", variance)):
-        if tensor.shape.rank != 3 or tensor.shape[-1] != channels:
-            raise ValueError(
-                f"{name} has shape {tensor.shape}, expected [B, N, {channels}]: the fields "
-                f"{fields_in} have {channels} channels."
-            )
+    if variance.shape[-1] != channels:
+        raise ValueError(
+            f"values has shape {variance.shape}, as has variance; expected [B, N, {channels}]: "
+            f"the fields {fields_in} have {channels} channels."
+        )
     if all(m == 0 for m, _ in fields_in):
         return variance
     found = block_mean(variance, fields_in)
@@ -203,7 +242,9 @@ def _block_variance(variance, values, fields_in):
         return tf.identity(found)
 
 
-def _flows(gp, frequencies, zeroth_order, first_order, second_order, dtype):
+def _flows(kernel, frequencies, generator, dtype):
+    """The flows of each Gaussian term of the kernel."""
+    zeroth_order, first_order, second_order = generator
     first_order = tf.convert_to_tensor(first_order)
     generator = read_generator(
         first_order, second_order, zeroth_order, dim=2, leading=first_order.shape[:1]
@@ -214,8 +255,10 @@ def _flows(gp, frequencies, zeroth_order, first_order, second_order, dtype):
             f"first_order has shape {first_order.shape}, but fields of the frequencies "
             f"{tuple(frequencies)} have {size} channels."
         )
-    prior = (tf.cast(t, dtype) for t in (gp.signal_std, gp.length_scale))
-    return Flows(*generator, tuple(frequencies), *prior, dtype)
+    terms = kernel.cast(dtype).terms()
+    zeroth_order, first_order, second_order = generator
+    orders = zeroth_order, first_order, second_order, tuple(frequencies)
+    return [Flows(*orders, std, length, dtype) for std, length in terms]
 
 
 def _check_weights(weights, fields_in, fields_out, count, inside):
@@ -250,68 +293,48 @@ def _concatenated(response, out):
 
 
 class _Parts:
-    """The observations by frequency, and what conditioning on them gives."""
+    """The posterior by frequency of the input."""
 
-    def __init__(self, gp, fields, trains):
-        self._gp, self._trains, self._nll = gp, trains, {}
-        self._fields = fields
-        if gp.shared:
-            self._values = split_fields(gp.values, fields)
-        else:
-            channels = tf.range(count_channels(fields))
-            self._channels = split_fields(channels, fields)
+    def __init__(self, posterior, fields):
+        self.points = posterior.points
+        self._posterior, self._fields, self._nll = posterior, fields, {}
+        self._channels = planar_channels(fields)
 
     def condition(self, frequency, kernel, with_variance):
         """Posterior of functionals of the fields of one frequency.
 
         Args:
             frequency: of the input.
-            kernel: [B, M, F, N].
+            kernel: their covariances with the points, [B, M, F, N].
             with_variance: whether to compute what is explained.
 
         Returns:
-            The means [B, M, F, channels in planar order], and what the observations explain [B, M,
-            F, F], or [B, copies, M, F, F] with noise for each block, or None.
+            The means [B, M, F, channels in planar order], and what the observations explain
+            [B, M, G, F, F] or None; G is 1, or the number of copies with noise for each block.
         """
-        if self._gp.shared:
-            gp = dataclasses.replace(self._gp, values=self._values[frequency])
-            if with_variance:
-                return gp.posterior(kernel)
-            return gp.posterior_mean(kernel), None
         channels = self._channels[frequency]
-        gp = dataclasses.replace(
-            self._gp,
-            values=tf.gather(self._gp.values, channels, axis=1),
-            given_variance=tf.gather(self._gp.given_variance, channels, axis=1),
-            observation_noise=self._noise(channels),
-        )
-        if with_variance:
-            mean, explained, self._nll[frequency] = gp.condition(kernel, self._trains)
-            # The channels of a block have the same noise.
-            return mean, explained[:, : channels.shape[0] // width(frequency)]
-        mean, self._nll[frequency] = gp.condition_mean(kernel, self._trains)
-        return mean, None
-
-    def _noise(self, channels):
-        noise = self._gp.observation_noise  # [1] or [c, 1]
-        return noise if noise.shape[0] == 1 else tf.gather(noise, channels)
+        posterior = self._posterior.select(channels)
+        if not with_variance:
+            mean, self._nll[frequency] = posterior.mean(Fixed(kernel))
+            return mean, None
+        mean, explained, self._nll[frequency] = posterior.condition(Fixed(kernel))
+        # The channels of a block have the same noise.
+        return mean, explained[:, :, : len(channels) // width(frequency)]
 
     def mix_variance(self, prior, explained, mixing):
         """``sum_c mixing_c (prior - explained)``, [B, M, n_out].
 
         Args:
             prior: [F].
-            explained: [B, M, F], or [B, c, M, F].
+            explained: [B, M, G, F].
             mixing: [c, F, n_out].
         """
         total = tf.reduce_sum(mixing, axis=0)
         constant = tf.tensordot(prior, total, 1)
-        if self._gp.shared:
-            return constant - mix_channels(explained, total)
-        return constant - tf.einsum("bcmf,cfp->bmp", explained, mixing)
+        if explained.shape[2] == 1:
+            return constant - mix_channels(explained[:, :, 0], total)
+        return constant - tf.einsum("bmcf,cfp->bmp", explained, mixing)
 
     def negative_log_marginal_likelihood(self):
         """Of each channel, [B, c]."""
-        if self._gp.shared:
-            return self._gp.negative_log_marginal_likelihood(self._trains)
         return join_fields(self._nll, self._fields)

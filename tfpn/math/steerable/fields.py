@@ -121,6 +121,20 @@ def split_fields(tensor, fields):
     }
 
 
+def planar_channels(fields):
+    """The indices of each frequency's channels in planar order, a dict of lists."""
+    found, start = {}, 0
+    for frequency, copies in fields:
+        stop = start + copies * width(frequency)
+        found[frequency] = [
+            channel
+            for part in range(width(frequency))
+            for channel in range(start + part, stop, width(frequency))
+        ]
+        start = stop
+    return found
+
+
 def join_fields(parts, fields):
     """The inverse of `split_fields`."""
     joined = []

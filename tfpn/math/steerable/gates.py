@@ -20,7 +20,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from tfpn.math.checks import floating
+from tfpn.checks import floating
 
 # Gauss-Legendre nodes; the worst error of Var Phi(g) is below 1e-7 and 1e-13.
 NODES = {tf.float32: 8, tf.float64: 24}

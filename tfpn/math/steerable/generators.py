@@ -34,8 +34,11 @@ class GeneratorFamily:
     def __init__(self, frequencies, constraint):
         # It needs no TensorFlow, but half a second of sympy.
         from equivariance import SO2, solve_generators
+        from equivariance.second_order import second_order
 
-        rho = sum(SO2.irrep(m) for m in frequencies)
+        self._second_order = second_order
+        first, *others = (SO2.irrep(m) for m in frequencies)
+        rho = sum(others, first)
         found = solve_generators(rho).parameterization(constraint)
         self.parameters = found.parameters
         self.size = rho.dim
@@ -74,10 +77,8 @@ class GeneratorFamily:
             for name, value in values.items()
         }
         shapes = [[count, *[2] * order, self.size, self.size] for order in range(3)]
-        if "factors" in found:  # S_ab = sum_j (Q_ja^T Q_jb + Q_jb^T Q_ja) / 4
-            q = found["factors"]  # [K, j, 2, out, in]
-            products = tf.einsum("kjaoc,kjbod->kabcd", q, q)
-            found["second_order"] = 0.25 * (products + tf.transpose(products, [0, 2, 1, 3, 4]))
+        if "factors" in found:
+            found["second_order"] = self._second_order(found["factors"], tf.einsum)
         names = (
             ("antisymmetric", "zeroth_order"), ("symmetric", "first_order"), ("second_order",)
         )  # fmt: skip

@@ -211,6 +211,22 @@ class Flows:
             parts.append(tf.stack([real, imaginary]))
         return tf.stack(parts, axis=2)
 
+    def slope(self, orders, step):
+        """From spectra of orders n to those of ``i r / 2 W_{n + step}``, in units of 1 / L.
+
+        `spectra` holds ``i^|n|``, so that what is left of ``i i^|n + step| / i^|n|`` is a sign.
+
+        Args:
+            orders: n of each entry.
+            step: 1 or -1.
+
+        Returns:
+            [E, Q] in float64.
+        """
+        nodes, _ = quadrature(self.resolution)
+        signs = [1.0 if n * step < 0 else -1.0 for n in orders]
+        return 0.5 * np.outer(signs, nodes)
+
     def prior(self, group, out):
         """``E[z_alpha^k conj z_alpha^k']`` before any observation, from the inputs of a group.
 

@@ -2,16 +2,18 @@
 
 import functools
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from tfpn.math.checks import floating
+from tfpn.checks import floating
 from tfpn.math.coupled import finite_offset, read_generator
 from tfpn.math.fusion import fused, fusion, is_active
 from tfpn.math.steerable.fields import read_frequencies, width
 from tfpn.math.steerable.harmonics import Flows, groups
 from tfpn.math.steerable.radial import polar, series_matrix, waves
+from tfpn.types import Tensor
 
 
 def cross_kernels(query, points, flows, all_groups):
@@ -26,29 +28,93 @@ def cross_kernels(query, points, flows, all_groups):
 
     Returns:
         For each group the real and imaginary parts of its entries D(x_m - x_n), [B, M, 2 K E, N] in
-        the order part, flow, entry, and in the points' dtype.
+        the order part, flow, entry, and in the points' dtype. Gradients are those of smooth
+        functions everywhere, coincident points included.
     """
-    orders = {entry.order for group in all_groups for entry in group.entries}
-    distance, harmonics = polar(query, points, max(map(abs, orders)))
-    distance *= tf.cast(1.0 / flows.unit, distance.dtype)
+    scale = tf.cast(1.0 / flows.unit, query.dtype)
+    offset = [(query[:, :, None, axis] - points[:, None, :, axis]) * scale for axis in (0, 1)]
+    orders = [tuple(entry.order for entry in group.entries) for group in all_groups]
+    spectra = [flows.spectra(group) for group in all_groups]
+    x, y = map(tf.stop_gradient, offset)
+    kernels = _kernels(x, y, flows, orders, spectra)
+    return _with_gradient(offset, kernels, flows, orders, spectra)
+
+
+def _kernels(x, y, flows, orders, spectra):
+    """`cross_kernels` by the offsets, which are constants here.
+
+    Args:
+        x, y: of ``(x_m - x_n) / L``, [B, M, N].
+        flows: `Flows`.
+        orders: for each group the orders of its entries.
+        spectra: for each group [2, K, E, Q], as from `Flows.spectra`.
+    """
+    distance, harmonics = polar(x, y, max(abs(n) for some in orders for n in some))
     one, zero = tf.ones_like(distance), tf.zeros_like(distance)
     directions = {0: (one, zero)}
     for order, (cosine, sine) in harmonics.items():
         directions[order], directions[-order] = (cosine, sine), (cosine, -sine)
-    found = {}
-    for parity in sorted({group.parity for group in all_groups}):
-        same = tuple(group for group in all_groups if group.parity == parity)
-        profiles = _profiles(distance, flows, same)
+    found = [None] * len(orders)
+    for parity in (0, 1):
+        same = [i for i, some in enumerate(orders) if some[0] % 2 == parity]
+        if not same:
+            continue
+        profiles = _profiles(
+            distance, flows, parity, [orders[i] for i in same], [spectra[i] for i in same]
+        )
         turns = [
-            tf.stack([directions[entry.order][part] for entry in group.entries], axis=2)
-            for group in same
+            tf.stack([directions[order][part] for order in orders[i]], axis=2)
+            for i in same
             for part in (0, 1)
         ]
-        found.update(zip(same, _turned(profiles, turns, flows.count), strict=True))
-    return [found[group] for group in all_groups]
+        for i, turned in zip(same, _turned(profiles, turns, flows.count), strict=True):
+            found[i] = turned
+    return found
 
 
-def _profiles(distance, flows, same):
+def _with_gradient(offset, kernels, flows, orders, spectra):
+    r"""The same kernels, with gradients by the offset.
+
+    Polar coordinates are singular where points coincide, and the kernels are not. With
+    ``W_n = i^n J_n(r |x|) exp(i n phi)``, the terms of the plane wave ``exp(i r.x)``,
+
+        dW_n/dx = i r / 2 (W_{n+1} + W_{n-1})        dW_n/dy = r / 2 (W_{n+1} - W_{n-1})
+
+    so that derivatives are kernels of the orders n + 1 and n - 1. At coincident points order 0
+    remains, so an odd field of order 1 has a slope there.
+    """
+
+    @tf.custom_gradient
+    def apply(x, y, *kernels):
+        def gradient(*upstream):
+            # Not computed where nothing asks for the points' gradients.
+            fine = x.dtype
+            inside_x, inside_y = (tf.cast(t, flows.dtype) for t in (x, y))
+            dx = dy = 0.0
+            for step in (1, -1):
+                moved = [tuple(order + step for order in some) for some in orders]
+                slopes = [
+                    part * flows.slope(some, step)
+                    for part, some in zip(spectra, orders, strict=True)
+                ]
+                for u, slope in zip(
+                    upstream,
+                    _kernels(inside_x, inside_y, flows, moved, slopes),
+                    strict=True,
+                ):
+                    # conj(u) i r / 2 W
+                    u_real, u_imag = tf.split(tf.cast(u, flows.dtype), 2, axis=2)
+                    real, imag = tf.split(slope, 2, axis=2)
+                    dx += tf.reduce_sum(u_real * real + u_imag * imag, axis=2)
+                    dy += step * tf.reduce_sum(u_real * imag - u_imag * real, axis=2)
+            return tf.cast(dx, fine), tf.cast(dy, fine), *upstream
+
+        return tuple(map(tf.identity, kernels)), gradient
+
+    return apply(*offset, *kernels)
+
+
+def _profiles(distance, flows, parity, orders, spectra):
     """Series of groups of one parity, [B, M, sum of 2 K E, N].
 
     The flows' reach decides which series. Waves are computed again for gradients: they are larger
@@ -56,51 +122,40 @@ def _profiles(distance, flows, same):
     """
     resolution, level = flows.resolution, flows.level
 
-    def series(index, distance, *spectra):
+    def series(index, distance, spectra):
         coefficients = [
-            _coefficients(part, group, resolution, index)
-            for part, group in zip(spectra, same, strict=True)
+            _coefficients(part, some, resolution, index)
+            for part, some in zip(spectra, orders, strict=True)
         ]
         # One product for all groups: the waves are read once.
         coefficients = tf.cast(tf.concat(coefficients, axis=0), distance.dtype)
-        return tf.matmul(coefficients, waves(distance, same[0].parity, resolution, index))
-
-    def coarse(index, distance, *spectra):
-        found = series(index, tf.cast(distance, flows.dtype), *spectra)
-        return tf.cast(found, distance.dtype)
+        return tf.matmul(coefficients, waves(distance, parity, resolution, index))
 
     def chosen(function):
         levels = range(len(resolution.terms))
         return tf.switch_case(level, [functools.partial(function, index) for index in levels])
 
     @tf.custom_gradient
-    def apply(distance, *spectra):
+    def apply(*spectra):
         def gradient(upstream):
-            def by_distance(index):
-                with tf.GradientTape() as tape:
-                    tape.watch(distance)
-                    found = coarse(index, distance, *spectra)
-                return tape.gradient(found, distance, upstream)
-
             def by_spectra(index):
                 with tf.GradientTape() as tape:
                     tape.watch(spectra)
-                    found = coarse(index, distance, *spectra)
-                return tape.gradient(found, spectra, upstream)
+                    found = series(index, tf.cast(distance, flows.dtype), spectra)
+                return tape.gradient(found, spectra, tf.cast(upstream, flows.dtype))
 
-            # Apart, as the points' gradients are often not asked for.
-            return chosen(by_distance), *chosen(by_spectra)
+            return chosen(by_spectra)
 
-        return chosen(lambda index: series(index, distance, *spectra)), gradient
+        return chosen(lambda index: series(index, distance, spectra)), gradient
 
-    return apply(distance, *[flows.spectra(group) for group in same])
+    return apply(*spectra)
 
 
-def _coefficients(spectra, group, resolution, level):
+def _coefficients(spectra, orders, resolution, level):
     """[2, K, E, Q] -> the series of a group's entries, [2 K E, J]."""
     found = [
-        tf.tensordot(part, tf.constant(series_matrix(abs(entry.order), resolution, level)), [2, 1])
-        for entry, part in zip(group.entries, tf.unstack(spectra, axis=2), strict=True)
+        tf.tensordot(part, tf.constant(series_matrix(abs(order), resolution, level)), [2, 1])
+        for order, part in zip(orders, tf.unstack(spectra, axis=2), strict=True)
     ]
     return tf.reshape(tf.stack(found, axis=2), [-1, resolution.terms[level]])
 
@@ -111,7 +166,7 @@ def _turned(profiles, turns, flows):
     Args:
         profiles: of some groups together, [B, M, sum of 2 K E, N], each in the order part, flow,
             entry.
-        turns: for each group its cosine and its sine [B, M, E, N].
+        turns: for each group its cosine and its sine [B, M, E, N], constants.
         flows: K.
 
     Returns:
@@ -120,24 +175,16 @@ def _turned(profiles, turns, flows):
     forward, backward = _turns(tuple(2 * flows * turn.shape[2] for turn in turns[::2]))
 
     @tf.custom_gradient
-    def apply(profiles, *turns):
+    def apply(profiles):
         active = is_active()
 
         def gradient(*upstream):
             with fusion(active):
-                (d_profiles,) = backward(*upstream, *turns)
-            # Not computed where nothing asks for the points' gradients.
-            parts = tf.split(profiles, [u.shape[2] for u in upstream], axis=2)
-            d_turns = []
-            for part, u, cosine in zip(parts, upstream, turns[::2], strict=True):
-                (p, q), (u, v) = (_by_part(t, cosine) for t in (part, u))
-                d_turns.append(tf.reduce_sum(u * p + v * q, axis=2))
-                d_turns.append(tf.reduce_sum(v * p - u * q, axis=2))
-            return d_profiles, *d_turns
+                return backward(*upstream, *turns)
 
         return forward(profiles, *turns), gradient
 
-    return apply(profiles, *turns)
+    return apply(profiles)
 
 
 @functools.cache
@@ -180,17 +227,17 @@ def _turn(profiles, cosine, sine):
 
 
 def steerable_kernel(
-    x1,
-    x2,
+    x1: Tensor,
+    x2: Tensor,
     *,
-    frequencies,
-    signal_std,
-    length_scale,
-    first_order,
-    second_order,
-    zeroth_order=None,
-    both_sides=False,
-):
+    frequencies: Sequence[int],
+    signal_std: Tensor,
+    length_scale: Tensor,
+    first_order: Tensor,
+    second_order: Tensor,
+    zeroth_order: Tensor | None = None,
+    both_sides: bool = False,
+) -> Tensor:
     """`tfpn.math.coupled_kernel` for a generator that commutes with rotations of the plane.
 
     Only the generator's behaviour along the first axis is read (B_1, S_11 and C): the rest follows
@@ -254,7 +301,8 @@ def steerable_kernel(
     unit = tf.stop_gradient(length_scale)
     offset = finite_offset(x1 - x2, signal_std, length_scale) / unit
     generator = [t[None] / tf.pow(tf.cast(unit, t.dtype), i) for i, t in enumerate(generator)]
-    flows = Flows(*generator, frequencies, signal_std, length_scale / unit, x1.dtype)
+    c, b, s = generator
+    flows = Flows(c, b, s, frequencies, signal_std, length_scale / unit, x1.dtype)
     if both_sides:
         flows = flows.two_sided()
     flat = tf.reshape(offset, [-1, 1, 2])

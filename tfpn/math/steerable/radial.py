@@ -14,8 +14,9 @@ how the plane is measured; P does not depend on it, so it carries no gradient.
 The nodes serve series of several T, of which a flow takes the first that holds it: short ones cost
 less for each pair of points.
 
-Series of even orders other than 0 vanish at 0 exactly, as odd ones do, and at coincident points
-``exp(i n phi)`` is taken as 0 for n other than 0.
+Series of orders other than 0 vanish at 0, and at coincident points ``exp(i n phi)`` is taken as 0
+for n other than 0. Neither is differentiated: derivatives by the points are series of other orders
+(see `tfpn.math.steerable.kernels`).
 """
 
 import dataclasses
@@ -105,20 +106,17 @@ def waves(distance, parity, resolution, level):
     return tf.sin(angles) if parity else tf.cos(angles)
 
 
-def polar(query, points, highest):
-    """Distances of pairs of points and the harmonics of their directions.
+def polar(x, y, highest):
+    """Polar coordinates of the plane and the harmonics of the angle, as constants.
 
     Args:
-        query: [B, M, 2].
-        points: [B, N, 2].
+        x, y: coordinates [B, M, N].
         highest: the highest order.
 
     Returns:
-        ``|x_m - x_n|`` [B, M, N], and a dict from each order n from 1 to ``highest`` to
-        ``cos(n phi)`` and ``sin(n phi)`` [B, M, N], both 0 for coincident points, whose gradients
-        are 0 there.
+        ``sqrt(x^2 + y^2)`` [B, M, N], and a dict from each order n from 1 to ``highest`` to
+        ``cos(n phi)`` and ``sin(n phi)`` [B, M, N], both 0 at the origin.
     """
-    x, y = (query[:, :, None, axis] - points[:, None, :, axis] for axis in (0, 1))
     squared = tf.square(x) + tf.square(y)
     apart = squared > 0.0
     inverse = tf.where(apart, tf.math.rsqrt(tf.where(apart, squared, 1.0)), 0.0)

@@ -3,6 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
+from tfpn.types import Tensor
+
 
 def fields_of(mean, group, count, copies):
     """The fields that the flows make of one input frequency.
@@ -30,7 +32,7 @@ def fields_of(mean, group, count, copies):
         for entry, by_half in zip(group.entries, tf.unstack(by_entry, axis=3), strict=True):
             for half, product in enumerate(tf.unstack(by_half, axis=3)):
                 products[entry, part, half] = product
-    found = {}
+    found: dict[int, list[Tensor]] = {}
     for entry in group.entries:
 
         def product(part, half, entry=entry):
@@ -57,7 +59,7 @@ def covariance_features(explained, flows, group, out):
 
     Args:
         explained: [..., 2 K E, 2 K E], what is explained of the entries' covariances.
-        flows: `Flows`.
+        flows: a list of `Flows`, one for each Gaussian term of the kernel.
         group: a `Group`.
         out: the output's frequency alpha.
 
@@ -65,10 +67,11 @@ def covariance_features(explained, flows, group, out):
         The prior's [F] and what is explained of them, [..., F].
     """
     entries = len(group.entries)
-    size = 2 * flows.count * entries
+    count = flows[0].count
+    size = 2 * count * entries
     selectors = []
-    for first, second, imaginary in feature_pairs(flows.count, out):
-        selector = np.zeros((2, flows.count, entries, 2, flows.count, entries))
+    for first, second, imaginary in feature_pairs(count, out):
+        selector = np.zeros((2, count, entries, 2, count, entries))
         for i, entry in enumerate(group.entries):
             if entry.out != out:
                 continue
@@ -83,10 +86,10 @@ def covariance_features(explained, flows, group, out):
     leading = tf.shape(explained)[:-2]
     flat = tf.matmul(tf.reshape(explained, [-1, size * size]), matrix)
     features = tf.reshape(flat, tf.concat([leading, matrix.shape[1:]], axis=0))
-    prior = flows.prior(group, out)
+    prior = tf.add_n([term.prior(group, out) for term in flows])
     prior = [
         (tf.math.imag if imaginary else tf.math.real)(prior[first, second])
-        for first, second, imaginary in feature_pairs(flows.count, out)
+        for first, second, imaginary in feature_pairs(count, out)
     ]
     return tf.cast(tf.stack(prior), explained.dtype), features
 
@@ -113,7 +116,7 @@ def variance_weights(weights, out, copies):
     Returns:
         [copies, F, p].
     """
-    real, imaginary = (weights, None) if out == 0 else (weights[0], weights[1])
+    real, imaginary = (weights, weights[:0]) if out == 0 else (weights[0], weights[1])
     found = []
     for first, second, of_imaginary in feature_pairs(real.shape[0], out):
         if of_imaginary:  # -2 Im(w conj w')

@@ -1,0 +1,269 @@
+"""Float32 observations of any accuracy and density, against dense matrices in float64.
+
+The reference takes the float32 numbers as they are. Results are float64's, rounded to float32, or
+float32's where its rounding is small: within 1e-3 of the mean's and the likelihood's size and of
+each variance.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfpn
+from tfpn.math import convolve, convolve_mean, integrate
+
+NOISE = ("shared", "channel")
+LIMIT = 1e-3
+
+
+def smooth(x):
+    return np.sin(3 * x[:, 0]) + x[:, 1] ** 2
+
+
+def twice(rng):
+    x = np.repeat(rng.uniform(size=(128, 2)), 2, axis=0)
+    return x, smooth(x), np.zeros(len(x)), 1.0
+
+
+def one_place(rng, count=512, noise=0.05):
+    x = np.tile([[0.3, 0.6]], (count, 1))
+    return x, 0.54 + noise * rng.normal(size=count), np.full(count, noise**2), 1.0
+
+
+def accurate(rng):
+    x = rng.uniform(size=(128, 2))
+    return x, smooth(x), np.full(len(x), 1e-6), 0.3
+
+
+def apart(distance):
+    def make(rng):
+        x = rng.uniform(size=(20, 2))
+        x = np.concatenate([x, x + 0.2 * distance * rng.normal(size=x.shape)])
+        return x, smooth(x), np.full(len(x), 1e-5), 0.2
+
+    return make
+
+
+def cluster(rng):
+    x = np.concatenate([0.5 + 1e-3 * rng.normal(size=(200, 2)), rng.uniform(size=(20, 2))])
+    return x, smooth(x) + 0.01 * rng.normal(size=220), np.full(220, 1e-4), 0.5
+
+
+def unequal(rng):
+    x = np.repeat(rng.uniform(size=(10, 2)), 6, axis=0)
+    variance = 10.0 ** rng.uniform(-7, 0, size=60)
+    return x, smooth(x) + np.sqrt(variance) * rng.normal(size=60), variance, 0.4
+
+
+def exact_and_noisy(rng):
+    x = rng.uniform(size=(60, 2))
+    variance = np.where(np.arange(60) % 3, 0.04, 0.0)
+    return x, smooth(x) + np.sqrt(variance) * rng.normal(size=60), variance, 0.1
+
+
+def long_scale(rng):
+    x = rng.uniform(size=(100, 2))
+    return x, smooth(x) + 1e-2 * rng.normal(size=100), np.full(100, 1e-4), 10.0
+
+
+def single(rng):
+    return rng.uniform(size=(1, 2)), np.ones(1), np.full(1, 1e-4), 0.3
+
+
+CASES = {
+    "twice": twice, "one place": one_place, "accurate": accurate, "1e-6 apart": apart(1e-6),
+    "1e-3 apart": apart(1e-3), "cluster": cluster, "unequal": unequal, "mixed": exact_and_noisy,
+    "long scale": long_scale, "single": single,
+}  # fmt: skip
+
+
+def floored(variance, count, signal_std=1.0):
+    """The least noise as documented."""
+    return np.maximum(variance, max(1e-12, 2e-13 * count) * signal_std**2)
+
+
+def kernel(a, b, s, length):
+    return s**2 * np.exp(-0.5 * np.sum((a[:, None] - b[None]) ** 2, -1) / length**2)
+
+
+def dense(points, values, variance, query, length, s=1.0):
+    """Mean, variance and negative log marginal likelihood of one channel by its observed points."""
+    seen = np.isfinite(variance)
+    points, values, variance = points[seen], values[seen], variance[seen]
+    gram = kernel(points, points, s, length) + np.diag(floored(variance, seen.sum(), s))
+    factor = np.linalg.cholesky(gram)
+    cross, white = (np.linalg.solve(factor, t) for t in (kernel(points, query, s, length), values))
+    nll = 0.5 * (white @ white + len(white) * np.log(2 * np.pi))
+    nll += np.sum(np.log(np.diag(factor)))
+    return cross.T @ white, s**2 - np.sum(cross**2, 0), nll
+
+
+def example(name):
+    rng = np.random.default_rng(0)
+    x, y, variance, length = CASES[name](rng)
+    query = np.concatenate([x[:10], rng.uniform(size=(20, 2))])
+    return *(np.asarray(t, np.float32) for t in (x, y, variance, query)), np.float32(length)
+
+
+PLAIN = {
+    "weights": np.ones((1, 1, 1), np.float32), "drift": np.zeros((1, 2), np.float32),
+    "diffusion": np.zeros((1, 2, 2), np.float32), "signal_std": np.float32(1.0),
+}  # fmt: skip
+
+
+def assert_close(found, expected):
+    mean, variance, nll = (np.asarray(t, np.float64).ravel() for t in found)
+    assert np.abs(mean - expected[0]).max() < LIMIT * np.abs(expected[0]).max()
+    np.testing.assert_allclose(variance, expected[1], rtol=LIMIT, atol=1e-13)
+    assert np.all(variance > 0)
+    assert abs(nll[0] - expected[2]) < LIMIT * max(1.0, abs(expected[2]))
+
+
+@pytest.mark.parametrize("noise", NOISE)
+@pytest.mark.parametrize("name", CASES)
+def test_equals_dense_float64(name, noise):
+    x, y, variance, query, length = example(name)
+    found = convolve(
+        x[None], y[None, :, None], variance[None, :, None], query[None], **PLAIN,
+        length_scale=length, noise=noise,
+    )  # fmt: skip
+    assert {t.dtype for t in found} == {tf.float32}
+    wide = (t.astype(np.float64) for t in (x, y, variance, query))
+    expected = dense(*wide, np.float64(length))
+    if name == "twice":  # of which the least noise is left, some 1e-11, float64's rounding 1e-14
+        np.testing.assert_allclose(np.ravel(found[1]), expected[1], atol=1e-13)
+        found, expected = (*found[:1], tf.ones(30), found[2]), (expected[0], 1.0, expected[2])
+    assert_close(found, expected)
+    mean, nll = convolve_mean(
+        x[None], y[None, :, None], variance[None, :, None], query[None], **PLAIN,
+        length_scale=length, noise=noise,
+    )  # fmt: skip
+    assert_close((mean, tf.ones(30), nll), (expected[0], 1.0, expected[2]))
+
+
+def test_exact_readings_that_contradict_each_other_are_averaged():
+    """Float64 rounds the least noise of N readings, 2e-13 N, by some N times 1e-16."""
+    for count in (2, 100, 1000):
+        x, y, _, _ = one_place(np.random.default_rng(1), count, noise=1.0)
+        mean, variance, _ = convolve(
+            x[None].astype("float32"), y[None, :, None].astype("float32"),
+            np.zeros((1, count, 1), "float32"), x[None, :1].astype("float32"), **PLAIN,
+            length_scale=1.0,
+        )  # fmt: skip
+        assert abs(float(mean[0, 0, 0]) - y.mean()) < LIMIT
+        assert 0 < float(variance[0, 0, 0]) < 1e-11
+
+
+def test_channels_seen_in_part():
+    """Two channels at coinciding points with noise of their own, some not observed."""
+    rng = np.random.default_rng(2)
+    x = np.repeat(rng.uniform(size=(15, 2)), 4, axis=0).astype(np.float32)
+    y = (smooth(x)[:, None] * [1.0, -2.0] + 0.01 * rng.normal(size=(60, 2))).astype(np.float32)
+    variance = (10.0 ** rng.uniform(-6, -2, size=(60, 2))).astype(np.float32)
+    variance[rng.uniform(size=(60, 2)) < 0.4] = np.inf
+    query = np.concatenate([x[:5], rng.uniform(size=(5, 2))]).astype(np.float32)
+    given = {"signal_std": np.float32(1.0), "length_scale": np.float32(0.5), "noise": "channel"}
+    for channel in range(2):
+        weights = np.eye(2, dtype=np.float32)[None, :, channel : channel + 1]
+        flow = {**PLAIN, "weights": weights}
+        mean, var, nll = convolve(
+            x[None], y[None], variance[None], query[None], **{**flow, **given}
+        )
+        wide = (t.astype(np.float64) for t in (x, y[:, channel], variance[:, channel], query))
+        assert_close((mean, var, nll[:, channel]), dense(*wide, 0.5))
+
+
+def gradients(arguments, dtype, mode, **options):
+    """Of a scalar of mean, variance and likelihood by all floating arguments."""
+    tensors = {key: tf.constant(value, dtype) for key, value in arguments.items()}
+
+    def function(tensors):
+        with tf.GradientTape() as tape:
+            tape.watch(tensors)
+            mean, variance, nll = convolve(**tensors, **options)
+            loss = tf.reduce_sum(tf.sin(mean)) + tf.reduce_sum(variance) + tf.reduce_sum(nll)
+        return tape.gradient(loss, tensors)
+
+    if mode != "eager":
+        function = tf.function(function, jit_compile=mode == "xla")
+    return {key: np.asarray(value) for key, value in function(tensors).items()}
+
+
+@pytest.mark.parametrize("noise, mode", [("shared", "eager"), ("shared", "xla"),
+                                         ("channel", "eager")])  # fmt: skip
+def test_gradients_equal_those_in_float64(noise, mode):
+    """A batch of examples of which some are computed in float32 and some in float64."""
+    rng = np.random.default_rng(3)
+    points = rng.uniform(size=(3, 24, 2))
+    points[1, 12:] = points[1, :12] + 1e-5
+    points[2, :] = points[2, :1]
+    variance = np.full((3, 24, 1), 0.01)
+    variance[1] = 1e-4
+    variance[2] = 10.0 ** rng.uniform(-4, -2, size=(24, 1))
+    variance[0, -3:] = np.inf
+    arguments = {
+        "points": points, "values": rng.normal(size=(3, 24, 1)) * 0.1 + points[..., :1],
+        "variance": variance, "query": points[:, :5] + 0.01, "weights": rng.normal(size=(2, 1, 2)),
+        "drift": 0.1 * rng.normal(size=(2, 2)), "diffusion": np.tile(0.01 * np.eye(2), (2, 1, 1)),
+        "signal_std": 1.0, "length_scale": 0.3, "observation_variance": 1e-5,
+    }  # fmt: skip
+    arguments = {key: np.asarray(value, np.float32) for key, value in arguments.items()}
+    found = gradients(arguments, tf.float32, mode, noise=noise)
+    expected = gradients(arguments, tf.float64, "eager", noise=noise)
+    for key, value in expected.items():
+        assert found[key].dtype == np.float32
+        seen = np.isfinite(value)
+        assert seen.all()
+        axes = tuple(range(1, value.ndim)) if key in ("points", "values", "variance") else None
+        size = np.abs(value).max(axis=axes, keepdims=True)
+        assert np.all(np.abs(found[key] - value) <= LIMIT * size), key
+
+
+@pytest.mark.parametrize("noise", NOISE)
+def test_layers_equal_those_of_float64(noise):
+    rng = np.random.default_rng(4)
+    x, y, variance, length = CASES["one place"](rng)
+    x = np.concatenate([x, rng.uniform(size=(8, 2))])
+    y, variance = (np.concatenate([t, t[:8]]) for t in (y, variance))
+    data = {"points": x[None], "values": y[None, :, None], "variance": variance[None, :, None]}
+    data = {key: value.astype(np.float32) for key, value in data.items()}
+    query = data["points"][:, -12:]
+    layers = {
+        "conv": lambda dtype: tfpn.layers.PNConv(
+            3, 3, length_scale=length, noise=noise, dtype=dtype
+        ),
+        "pool": lambda dtype: tfpn.layers.IntegralPooling(
+            length_scale=length, noise=noise, dtype=dtype
+        ),
+        "steerable": lambda dtype: tfpn.layers.SteerablePNConv(
+            {0: 1}, num_basis=1, length_scale=length, noise=noise, frequencies=(0, 1), seed=0,
+            dtype=dtype,
+        ),
+    }  # fmt: skip
+    for name, make in layers.items():
+        narrow, wide = make("float32"), make("float64")
+        asked = () if name == "pool" else (query,)
+        found = narrow(data, *asked)
+        wide_data = {key: tf.cast(value, tf.float64) for key, value in data.items()}
+        asked = tuple(tf.cast(t, tf.float64) for t in asked)
+        wide(wide_data, *asked)
+        wide.set_weights(narrow.get_weights())
+        expected = {key: value.numpy() for key, value in wide(wide_data, *asked).items()}
+        size = np.abs(expected["values"]).max()
+        error = np.abs(found["values"].numpy() - expected["values"]).max()
+        assert error < LIMIT * size, name
+        if name != "pool":
+            np.testing.assert_allclose(found["variance"], expected["variance"], rtol=LIMIT)
+
+
+def test_integral_of_accurate_readings():
+    """Of what 64 accurate readings leave of an integral's variance, 1e-7 of the prior's."""
+    rng = np.random.default_rng(5)
+    x = rng.uniform(size=(1, 64, 1))
+    given = {"signal_std": 1.0, "length_scale": 0.5, "box": (0.0, 1.0)}
+    data = [t.astype(np.float32) for t in (x, np.sin(x), np.full_like(x, 1e-6))]
+    found = integrate(*data, **given)
+    expected = integrate(*(t.astype(np.float64) for t in data), **given)
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == tf.float32
+        np.testing.assert_allclose(one, other, rtol=1e-5)

@@ -1,0 +1,110 @@
+"""Observations from pandas' long tables: one reading a row."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tfpn.wrappers import from_frame
+
+
+def long_table(seed=0):
+    """Readings of three channels at few times, so that times and readings repeat; some failed."""
+    rng = np.random.default_rng(seed)
+    count = 60
+    table = pd.DataFrame(
+        {
+            "id": rng.choice(["p1", "p2", "p3"], count),
+            "x": rng.integers(3, size=count) / 2,
+            "y": rng.integers(2, size=count) / 2,
+            "what": rng.choice(["a", "b", "c"], count),
+            "value": rng.normal(size=count),
+            "noise": rng.uniform(0.1, 1.0, count),
+        }
+    )
+    table.loc[::7, "value"] = np.nan
+    return table
+
+
+COLUMNS = {"example": "id", "points": ["x", "y"], "channel": "what", "value": "value"}
+
+
+class TestPandas:
+    def test_every_reading_once(self):
+        table = long_table()
+        x, examples, channels = from_frame(table, **COLUMNS, variance="noise")
+        assert examples == ["p1", "p2", "p3"] and channels == ["a", "b", "c"]
+        found = [
+            (examples[b], *x["points"][b, n], channels[c], x["values"][b, n, c], v)
+            for (b, n, c), v in np.ndenumerate(x["variance"])
+            if np.isfinite(v)
+        ]
+        expected = [tuple(row) for row in table.dropna().itertuples(index=False)]
+        assert sorted(found) == sorted(expected)
+        # As few rows as there can be: at each point as many as its most frequent channel.
+        known = table.dropna()
+        counts = known.groupby(["id", "x", "y", "what"]).size().groupby(["id", "x", "y"]).max()
+        rows = np.isfinite(x["variance"]).any(-1).sum(-1)
+        assert rows.tolist() == counts.groupby("id").sum().tolist()
+
+    def test_order_of_examples_and_channels(self):
+        table = long_table()
+        whole, *_ = from_frame(table, **COLUMNS, variance=0.1)
+        x, examples, channels = from_frame(
+            table, **COLUMNS, variance=0.1, examples=["p3", "p9", "p1"], channels=["c", "a"]
+        )
+        assert examples == ["p3", "p9", "p1"] and channels == ["c", "a"]
+        assert np.isinf(x["variance"][1]).all()
+        for place, index in ((0, 2), (2, 0)):
+            for channel, number in ((0, 2), (1, 0)):
+                sums = [
+                    values["values"][b, :, c].sum()
+                    for values, b, c in ((x, place, channel), (whole, index, number))
+                ]
+                assert sums[0] == pytest.approx(sums[1], rel=1e-12)
+        assert set(np.unique(x["variance"])) == {0.1, np.inf}
+
+    def test_a_misspelt_channel_is_warned_of(self, recwarn):
+        table = long_table()
+        from_frame(table, **COLUMNS, variance=0.1, channels=["a", "b", "c", "new"])
+        from_frame(table, **COLUMNS, variance=0.1, channels=["a", "b"])
+        assert not recwarn.list  # nothing is left out; nothing is lacking
+        message = r"no reading of \['A'\], and readings of \['a'\] are left out"
+        with pytest.warns(UserWarning, match=message):
+            from_frame(table, **COLUMNS, variance=0.1, channels=["A", "b", "c"])
+
+    def test_one_channel_of_numbers(self):
+        table = pd.DataFrame({"id": [2, 1, 2], "t": [3, 1, 0], "value": [5.0, 6.0, 7.0]})
+        x, examples, channels = from_frame(table, example="id", points="t", value="value")
+        assert examples == [1, 2] and channels == ["value"]
+        assert x["points"][1, :, 0].tolist() == [0.0, 3.0]
+        assert x["values"][1, :, 0].tolist() == [7.0, 5.0]
+        assert x["variance"][0, :, 0].tolist() == [0.0, np.inf]
+
+    @pytest.mark.parametrize(
+        "change, arguments, error, message",
+        [
+            ({}, {"value": "v"}, ValueError, r"no column \['v'\]; it has \['id', 'x'"),
+            ({"x": "now"}, {}, TypeError, "column 'x' holds .*each example's own start"),
+            ({"x": np.nan}, {}, ValueError, "column 'x' is empty in the row 1, which"),
+            ({"id": None}, {}, ValueError, "column 'id' is empty in the row 1, which"),
+            ({"value": np.nan}, {}, ValueError, "column 'value' of frame holds no value"),
+            ({}, {"examples": ["p1", "p1"]}, ValueError, "examples must name .* each once"),
+            ({}, {"examples": [1, 2]}, ValueError, r"\[1, 2\], and none .* column 'id'.*'p"),
+            ({}, {"channels": ["A", "B"]}, ValueError, "none of them is in the column 'what'"),
+            ({}, {"channels": "heart"}, TypeError, "a list of names, found 'heart'"),
+            ({}, {"channels": []}, ValueError, r"channels must name at least one .* found \[\]"),
+            ({"noise": -1.0}, {"variance": "noise"}, ValueError, "variance.*-1"),
+        ],
+        ids=lambda value: str(value) if isinstance(value, dict) else "",
+    )
+    def test_what_is_refused(self, change, arguments, error, message):
+        with pytest.raises(error, match=message):
+            from_frame(long_table().assign(**change), **{**COLUMNS, **arguments})
+
+    def test_no_table_is_refused(self):
+        with pytest.raises(TypeError, match="frame must be a pandas DataFrame, found dict"):
+            from_frame(dict(long_table()), **COLUMNS)
+        table = long_table()
+        table.columns = ["x" if name == "noise" else name for name in table.columns]
+        with pytest.raises(ValueError, match=r"more than one column \['x'\]"):
+            from_frame(table, **COLUMNS)

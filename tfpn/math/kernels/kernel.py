@@ -1,0 +1,253 @@
+"""A stationary kernel and all that is known of it in closed form."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Self
+
+import tensorflow as tf
+
+from tfpn.math.kernels.box import box_integrals, kernel_integral
+from tfpn.math.kernels.disc import disc_integrals
+from tfpn.math.kernels.gaussian import (
+    flow_coefficients,
+    gaussian_kernel,
+    gaussian_of_flows,
+    gaussian_whitener,
+    squared_distances,
+)
+from tfpn.math.kernels.mixtures import ScaleMixture, read_mixture
+from tfpn.types import DType, Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """``k(x, x') = s^2 sum_t w_t exp(-|x - x'|^2 / (2 a_t^2 l^2))``.
+
+    Its parameters are tensors of one dtype, in which it computes. They are scalars, or one number
+    for each of c channels: "[c, ...]" below stands for a leading axis that is there in this case
+    alone. `tf.nest` takes a kernel for its two tensors.
+
+    Attributes:
+        signal_std: s, scalar or [c].
+        length_scale: l, scalar or [c], in units of the points.
+        mixture: weights w_t and scales a_t.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> from tfpn.math.kernels import Kernel
+    >>> kernel = Kernel(tf.constant(2.0), tf.constant(1.0))
+    >>> kernel.covariance(tf.zeros([1, 2, 3]), tf.zeros([1, 1, 3])).numpy().tolist()
+    [[[4.0], [4.0]]]
+    """
+
+    signal_std: tf.Tensor
+    length_scale: tf.Tensor
+    mixture: ScaleMixture = read_mixture("rbf")
+
+    def __tf_flatten__(self):
+        return (self.mixture,), (self.signal_std, self.length_scale)
+
+    @classmethod
+    def __tf_unflatten__(cls, metadata, components):
+        return cls(*components, *metadata)
+
+    @property
+    def each(self) -> bool:
+        """Whether every channel has parameters of its own."""
+        return self.signal_std.shape.rank > 0
+
+    @property
+    def variance(self) -> Tensor:
+        """k(x, x), [c, ...]."""
+        return tf.square(self.signal_std)
+
+    def cast(self, dtype: DType) -> Self:
+        """The same kernel in another dtype."""
+        return self.map(lambda tensor: tf.cast(tensor, dtype))
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Self:
+        """The kernel with another signal standard deviation and length scale."""
+        return dataclasses.replace(
+            self,
+            signal_std=function(self.signal_std),
+            length_scale=function(self.length_scale),
+        )
+
+    def for_channels(self, channels: int) -> Self:
+        """The kernel with parameters for each of ``channels`` channels."""
+        return self.map(lambda tensor: tf.broadcast_to(tensor, [channels]))
+
+    def terms(self) -> list[tuple[Tensor, Tensor]]:
+        """Standard deviation and length scale of each Gaussian term, a list of pairs."""
+        mixture = self.mixture
+        if len(mixture.weights) == 1 == mixture.scales[0]:
+            return [(self.signal_std, self.length_scale)]
+        return [
+            (self.signal_std * weight**0.5, self.length_scale * scale)
+            for weight, scale in zip(mixture.weights, mixture.scales, strict=True)
+        ]
+
+    def _stacked_terms(self):
+        """The same as two tensors [c, ..., T]."""
+        return tuple(tf.stack(t, axis=-1) for t in zip(*self.terms(), strict=True))
+
+    def covariance(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """Covariance matrix of two sets of points.
+
+        Args:
+            x1: [..., M, d]. With parameters for each channel the first axis is theirs.
+            x2: [..., N, d].
+
+        Returns:
+            [..., M, N].
+        """
+        squared = squared_distances(x1, x2)
+        terms = self.terms()
+        if self.each:
+            terms = [(std[:, None, None], length[:, None, None]) for std, length in terms]
+        return tf.add_n([gaussian_kernel(squared, *term) for term in terms])
+
+    def flowed(self, drift: Tensor, diffusion: Tensor) -> "FlowedKernel":
+        """The kernel with flows ``exp(D_k)`` applied to its first argument (eq. A_rbf).
+
+        Args:
+            drift: beta [K, d].
+            diffusion: Sigma [K, d, d].
+
+        Returns:
+            A `FlowedKernel`, a function of the points alone.
+        """
+        signal_std, length_scale = self._stacked_terms()
+        return FlowedKernel(*flow_coefficients(signal_std, length_scale, drift, diffusion))
+
+    def flowed_pairs(
+        self, query: Tensor, others: Tensor, drift: Tensor, diffusion: Tensor
+    ) -> Tensor:
+        """Covariances of all functionals ``(exp(D_i) f)(x_m)`` (eq. A_rbf_A), scalar parameters.
+
+        Args:
+            query: x_m [B, M, d].
+            others: x_n [B, N, d].
+            drift, diffusion: [K, d], [K, d, d].
+
+        Returns:
+            k_ij(x_m, x_n), [B, M, K, K, N] in the order m, i, j, n.
+        """
+        count, dim = drift.shape
+        pairs = self.flowed(
+            tf.reshape(drift[:, None] - drift, [count**2, dim]),
+            tf.reshape(diffusion[:, None] + diffusion, [count**2, dim, dim]),
+        )(query, others)
+        shape = tf.shape(pairs)
+        return tf.reshape(pairs, [shape[0], shape[1], count, count, shape[3]])
+
+    def flowed_variance(self, drift: Tensor, diffusion: Tensor) -> Tensor:
+        """``k_ij(x, x) = (exp(D_i) k exp(D_j)')(x, x)``, the same everywhere (eq. A_rbf_A).
+
+        Args:
+            drift, diffusion: [K, d], [K, d, d].
+
+        Returns:
+            [c, ..., K, K].
+        """
+        signal_std, length_scale = (t[..., None, None] for t in self._stacked_terms())
+        whitener, log_peak = gaussian_whitener(length_scale, diffusion[:, None] + diffusion)
+        white = tf.linalg.matvec(whitener, drift[:, None] - drift)
+        exponent = log_peak - 0.5 * tf.reduce_sum(tf.square(white), axis=-1)
+        return tf.reduce_sum(tf.square(signal_std) * tf.exp(exponent), axis=-3)
+
+    def integrals(self, points: Tensor, box: Any = None, disc: Any = None) -> tuple[Tensor, Tensor]:
+        """Integrals of the kernel over a region, once and twice; scalar parameters.
+
+        Args:
+            points: [..., d].
+            box, disc: ``(low, high)`` or ``(centre, radius)``, as `box_integrals` and
+                `disc_integrals` take them; neither stands for R^d.
+
+        Returns:
+            (P k)(x_n) of shape [...], and the scalar P k P', which is infinite over R^d.
+
+        Raises:
+            ValueError: if both are given, or as those functions do.
+        """
+        if box is not None and disc is not None:
+            raise ValueError(f"give box or disc, not both: found box={box!r} and disc={disc!r}.")
+        once, twice = zip(*(_integrals(points, *term, box, disc) for term in self.terms()),
+                          strict=True)  # fmt: skip
+        return tf.add_n(once), tf.add_n(twice)
+
+    def sample_frequencies(self, count: int, dim: int, seed: Any) -> Tensor:
+        """Draws from the spectrum: ``k(x, x') = s^2 E cos(omega . (x - x'))``.
+
+        Args:
+            count: number of draws F.
+            dim: d.
+            seed: integer tensor [2].
+
+        Returns:
+            omega [c, ..., F, d], of independent rows. All channels have the same draws in units of
+            their length scale.
+        """
+        options = {"dtype": self.length_scale.dtype, "alg": "philox"}
+        normal = tf.random.stateless_normal([count, dim], seed, **options)
+        if len(self.mixture.scales) > 1:
+            uniform = tf.random.stateless_uniform([count], seed + tf.constant([0, 1]), **options)
+            edges = tf.cumsum(tf.constant(self.mixture.weights, uniform.dtype))[:-1]
+            term = tf.searchsorted(edges, uniform, side="right")
+            normal /= tf.gather(tf.constant(self.mixture.scales, uniform.dtype), term)[:, None]
+        return normal / self.length_scale[..., None, None]
+
+
+@dataclasses.dataclass(frozen=True)
+class FlowedKernel:
+    """``k_i(x_m, x_n) = (exp(D_i) k)(x_m, x_n)`` for K flows, made by `Kernel.flowed`.
+
+    `tf.nest` takes it for its two tensors. Their leading axis, where every channel has parameters
+    of its own, may be gathered.
+
+    Attributes:
+        coefficients: [c, ..., T, K, d, d+1].
+        log_amplitude: [c, ..., T, K].
+    """
+
+    coefficients: tf.Tensor
+    log_amplitude: tf.Tensor
+
+    def __tf_flatten__(self):
+        return (), (self.coefficients, self.log_amplitude)
+
+    @classmethod
+    def __tf_unflatten__(cls, metadata, components):
+        return cls(*components)
+
+    def __call__(self, query, points):
+        """All covariances with the points.
+
+        Args:
+            query: x_m [B, M, d].
+            points: x_n [B, N, d]. With parameters for each channel B counts those.
+
+        Returns:
+            [B, M, K, N]: the flows stand between the points, so that the products of the posterior
+            need no transposition.
+        """
+        rows = tf.expand_dims(tf.linalg.matrix_transpose(points), 1)
+        difference = tf.expand_dims(query, 3) - rows
+        features = tf.concat([difference, tf.ones_like(difference[:, :, :1])], axis=2)
+        terms = zip(
+            tf.unstack(self.coefficients, axis=-4),
+            tf.unstack(self.log_amplitude, axis=-2),
+            strict=True,
+        )
+        return tf.add_n([gaussian_of_flows(*term, features) for term in terms])
+
+
+def _integrals(points, signal_std, length_scale, box, disc):
+    prior = {"signal_std": signal_std, "length_scale": length_scale}
+    if box is not None:
+        return box_integrals(points, low=box[0], high=box[1], **prior)
+    if disc is not None:
+        return disc_integrals(points, centre=disc[0], radius=disc[1], **prior)
+    whole = kernel_integral(signal_std, length_scale, points.shape[-1])
+    return whole * tf.ones_like(points[..., 0]), tf.constant(float("inf"), points.dtype)

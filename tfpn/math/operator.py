@@ -1,0 +1,134 @@
+"""The linear operator of a convolution, A = sum_k W_k exp(D_k), on a posterior."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from tfpn.math.channels import mix_channels
+from tfpn.math.pieces import in_pieces
+from tfpn.math.posterior import Flowed
+from tfpn.math.shapes import reshape, sizes
+
+
+@dataclasses.dataclass(frozen=True)
+class Operator:
+    """``(A f)(x_m) = sum_k W_k (exp(D_k) f)(x_m) + bias`` at M query points.
+
+    `tf.nest` takes it for its tensors.
+
+    Attributes:
+        query: x_m [B, M, d].
+        weights: W_k transposed, as Keras kernels are, [K, c_in, c_out].
+        drift: beta [K, d].
+        diffusion: Sigma [K, d, d].
+        bias: [c_out].
+    """
+
+    query: tf.Tensor
+    weights: tf.Tensor
+    drift: tf.Tensor
+    diffusion: tf.Tensor
+    bias: tf.Tensor
+
+    def __tf_flatten__(self):
+        return (), (self.query, self.weights, self.drift, self.diffusion, self.bias)
+
+    @classmethod
+    def __tf_unflatten__(cls, metadata, components):
+        return cls(*components)
+
+    def functionals(self, kernel):
+        """All ``(exp(D_k) f)(x_m)`` of channels with that kernel."""
+        return Flowed(self.query, kernel.flowed(self.drift, self.diffusion))
+
+    def prior(self, kernel):
+        """Their prior covariances at one point, [G, K, K]; G is 1, or c with a kernel for each."""
+        prior = kernel.flowed_variance(self.drift, self.diffusion)
+        return prior if kernel.each else prior[None]
+
+    def prior_variance(self, kernel):
+        """The outputs' prior variances, the same everywhere, [c_out]."""
+        prior = self.prior(kernel)
+        return mix_channels(tf.reshape(prior, [1, -1]), self._weights_by_pair(prior.shape[0]))[0]
+
+    def mix(self, response):
+        """``sum_{k,b} W_k[b, a] response[..., k, b] + bias``, [B, M, K, c_in] -> [B, M, c_out]."""
+        count, channels, out = self.weights.shape
+        shape = [*sizes(response)[:2], count * channels]
+        flat = tf.reshape(self.weights, [count * channels, out])
+        return mix_channels(reshape(response, shape), flat, self.bias)
+
+    def mix_variance(self, prior_variance, explained):
+        """``sum_{ij,b} W_i[b, a] W_j[b, a] N_ij^b``, not below the zero that rounding may cross.
+
+        Args:
+            prior_variance: of `prior_variance`, [c_out].
+            explained: what is explained of the prior, [B, M, G, K, K] of `Posterior.condition`.
+
+        Returns:
+            [B, M, c_out].
+        """
+        seen = -self._weights_by_pair(explained.shape[2])
+        mixed = mix_channels(
+            tf.reshape(explained, [-1, seen.shape[0]]), seen, prior_variance, rectify=True
+        )
+        return reshape(mixed, [*sizes(explained)[:2], seen.shape[1]])
+
+    def _weights_by_pair(self, groups):
+        """``sum_b W_i[b, a] W_j[b, a]`` over each of the groups of channels, [G K K, c_out]."""
+        count, channels, out = self.weights.shape
+        by_output = tf.transpose(self.weights, [2, 1, 0])  # [a, b, i]
+        if groups == 1:
+            pairs = tf.matmul(by_output, by_output, transpose_a=True)
+        else:
+            pairs = by_output[..., None] * by_output[:, :, None]
+        return tf.transpose(tf.reshape(pairs, [out, groups * count * count]))
+
+
+# Bound on the covariances of all flows at once, of some rows of a covariance.
+_ROW_BYTES = 2**23
+
+
+def output_covariance(posterior, operator):
+    """Posterior covariances of each output between the query points, some rows at a time.
+
+    Args:
+        posterior: `tfpn.math.posterior.factored.Factored`, as differences need all digits.
+        operator: `Operator`.
+
+    Returns:
+        [B, c_out, M, M].
+    """
+    kernel, query = posterior.kernel, operator.query
+    cross = operator.functionals(kernel).cross(posterior.points)
+    batch, size, count, observed = sizes(cross)
+    flat = reshape(cross, [batch, [size, count], observed])
+    white = posterior.white(tf.linalg.matrix_transpose(flat))  # [B, N, M K]
+    weights = operator.weights
+    pairs = tf.einsum("ica,jca->aij", weights, weights)
+
+    def rows(chosen):
+        """Of the query points whose numbers are in ``chosen`` [1, m, 1], [B, m, c_out, M]."""
+        chosen = chosen[0, :, 0]
+        prior = kernel.flowed_pairs(
+            tf.gather(query, chosen, axis=1), query, operator.drift, operator.diffusion
+        )
+        batch, length = sizes(prior)[:2]
+        functionals = reshape(chosen[:, None] * count + tf.range(count), [[length, count]])
+        explained = tf.matmul(tf.gather(white, functionals, axis=2), white, transpose_a=True)
+        explained = reshape(explained, [batch, length, count, size, count])
+        function = prior - tf.einsum("bminj->bmijn", explained)
+        return (tf.einsum("bmijn,aij->bman", function, pairs),)
+
+    numbers = tf.range(tf.shape(query)[1])[None, :, None]
+    (result,) = in_pieces(rows, tf.ensure_shape(numbers, [1, query.shape[1], 1]),
+                          _rows_at_a_time(query, count))  # fmt: skip
+    result = tf.transpose(result, [0, 2, 1, 3])
+    return 0.5 * (result + tf.linalg.matrix_transpose(result))
+
+
+def _rows_at_a_time(query, count):
+    batch, size, _ = query.shape
+    if None in (batch, size):
+        return None
+    return max(1, _ROW_BYTES // (query.dtype.size * max(batch, 1) * count**2 * max(size, 1)))

@@ -1,0 +1,30 @@
+"""Gaussian process posteriors: conditioning a prior on observations."""
+
+from tfpn.math.posterior.algebra import (
+    condition,
+    floored_variance,
+    least_variance,
+    negative_log_marginal_likelihood,
+    posterior_mean,
+    solve,
+    whiten,
+)
+from tfpn.math.posterior.interface import Fixed, Flowed, Functionals, Posterior
+from tfpn.math.posterior.observed import NOISE, TRAINS, Observed
+
+__all__ = [
+    "NOISE",
+    "TRAINS",
+    "Fixed",
+    "Flowed",
+    "Functionals",
+    "Observed",
+    "Posterior",
+    "condition",
+    "floored_variance",
+    "least_variance",
+    "negative_log_marginal_likelihood",
+    "posterior_mean",
+    "solve",
+    "whiten",
+]

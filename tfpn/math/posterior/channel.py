@@ -1,0 +1,231 @@
+"""A posterior for each channel of an example: noise, observed points and kernel may differ.
+
+Every pair (example, channel) has a covariance matrix of its own. The pairs are sorted by their
+number of observed points and processed in blocks of equal length: a block gathers the observed
+points of its pairs, as many as the fullest of them has, and is a batch of `SharedNoise` posteriors.
+Work and memory are those of what was observed rather than of all points; the blocks' length is such
+that each of their arrays (length x N x N, length x M F x N, length x M F x F) would stay within
+`tfpn.math.blocks.BLOCK_BYTES` if everything were observed.
+
+Under XLA, which compiles for fixed shapes, every pair keeps all its points.
+"""
+
+import dataclasses
+import math
+from typing import Any, Self
+
+import tensorflow as tf
+
+from tfpn.math.blocks import WHOLE, block_length, compiled, in_blocks, largest
+from tfpn.math.fusion import fusion
+from tfpn.math.kernels import Kernel
+from tfpn.math.posterior.interface import Fixed, Flowed, Functionals, Posterior
+from tfpn.math.posterior.shared import factorise
+from tfpn.math.shapes import axis_sizes
+from tfpn.types import Tensor, Trains
+
+# Rows of tensors: points of examples, points of pairs, pairs, examples of pairs, channels of pairs.
+_POINTS, _ENTRIES, _PAIRS = "points", "entries", "pairs"
+_EXAMPLES, _CHANNELS = "examples", "channels"
+
+
+@dataclasses.dataclass(frozen=True)
+class ChannelNoise(Posterior):
+    """Posterior of channels that are observed apart from each other.
+
+    Attributes:
+        kernel: scalar parameters, or one for each channel.
+        points: [B, N, d], finite.
+        values: [B, c, N], 0 where unobserved.
+        noise: variances [B, c, N], positive, +inf where unobserved.
+        likelihood_noise: equal to it; the marginal likelihood's gradient goes here.
+        trains: "all", or "kernel" to keep that gradient from points and values.
+    """
+
+    kernel: Kernel
+    points: tf.Tensor
+    values: tf.Tensor
+    noise: tf.Tensor
+    likelihood_noise: tf.Tensor
+    trains: Trains
+
+    @property
+    def channels(self) -> int:
+        return self.values.shape[1]
+
+    def condition(self, functionals: Functionals) -> Any:
+        given, kinds, rebuilt = self._rows_of(functionals)
+        (queries, count), size = functionals.shape, axis_sizes(self.noise)[2]
+
+        def function(posterior, *rows):
+            mean, explained, nll = posterior.condition(rebuilt(*rows))
+            return mean[..., 0], explained[:, :, 0], nll[..., 0]
+
+        found = self._in_blocks(
+            function,
+            given,
+            kinds,
+            results=[(_PAIRS, [queries, count]), (_PAIRS, [queries, count, count]), (_PAIRS, [])],
+            numbers=largest(size * size, queries * count * largest(size, count)),
+        )
+        mean, explained, nll = map(self._by_channel, found)
+        return tf.transpose(mean, [0, 2, 3, 1]), tf.transpose(explained, [0, 2, 1, 3, 4]), nll
+
+    def mean(self, functionals: Functionals) -> Any:
+        if not self.kernel.each:
+            # One system for each pair, and one product for all channels.
+            weights, nll = self.solve(tf.linalg.matrix_transpose(self.values)[..., None])
+            cross = functionals.cross(self.points)
+            batch, queries, count, size = axis_sizes(cross)
+            flat = tf.reshape(cross, [batch, queries * count, size])
+            mean = tf.matmul(flat, weights[..., 0])
+            return tf.reshape(mean, [batch, queries, count, self.channels]), nll
+        mean, _, nll = self.condition(functionals)
+        return mean, nll
+
+    def solve(self, columns: Tensor) -> Any:
+        count, size = columns.shape[-1], axis_sizes(self.noise)[2]
+
+        def function(posterior, columns):
+            found, nll = posterior.solve(columns[:, :, None])
+            return found[:, :, 0], nll[..., 0]
+
+        columns = tf.transpose(columns, [0, 2, 1, 3])
+        solution, nll = self._in_blocks(
+            function,
+            [columns],
+            [_ENTRIES],
+            results=[(_ENTRIES, [count]), (_PAIRS, [])],
+            numbers=size * largest(size, count),
+        )
+        solution = tf.reshape(solution, tf.shape(columns))
+        return tf.transpose(solution, [0, 2, 1, 3]), self._by_channel(nll)
+
+    def negative_log_marginal_likelihood(self) -> Tensor:
+        return self.solve(tf.linalg.matrix_transpose(self.values)[..., None])[1]
+
+    def select(self, channels: Any) -> Self:
+        def chosen(tensor):
+            return tf.gather(tensor, channels, axis=1)
+
+        kernel = self.kernel
+        if kernel.each:  # a single channel's has scalars again
+            one = len(channels) == 1
+            kernel = kernel.map(lambda t: t[channels[0]] if one else tf.gather(t, channels))
+        return dataclasses.replace(
+            self,
+            kernel=kernel,
+            values=chosen(self.values),
+            noise=chosen(self.noise),
+            likelihood_noise=chosen(self.likelihood_noise),
+        )
+
+    def _rows_of(self, functionals):
+        """Tensors of functionals, their kinds of rows, and a function that puts rows back."""
+        if self.kernel.each and isinstance(functionals, Flowed):
+            # Their covariances with the points differ from channel to channel.
+            return [functionals.query, functionals.kernel], [_EXAMPLES, _CHANNELS], Flowed
+        cross = functionals.cross(self.points)
+        batch, queries, count, size = axis_sizes(cross)
+
+        def rebuilt(rows):
+            rows = tf.linalg.matrix_transpose(rows)
+            return Fixed(tf.reshape(rows, [-1, queries, count, tf.shape(rows)[-1]]))
+
+        flat = tf.linalg.matrix_transpose(tf.reshape(cross, [batch, queries * count, size]))
+        return [flat], [_POINTS], rebuilt
+
+    def _by_channel(self, rows):
+        return tf.reshape(rows, [*axis_sizes(self.values)[:2], *axis_sizes(rows)[1:]])
+
+    def _in_blocks(self, function, given, kinds, *, results, numbers):
+        """What the function finds for each pair.
+
+        Args:
+            function: takes the `SharedNoise` of a block's pairs, and the rows of ``given`` there.
+            given: tensors, or what `tf.nest` takes apart into tensors.
+            kinds: of the rows of each.
+            results: pairs of the kind of rows and the shape of one, for each result.
+            numbers: size of a pair's largest array.
+        """
+        plan = _Pairs(self.noise, numbers)
+        given = [
+            *(self.points, self.values[..., None], self.noise, self.likelihood_noise, self.kernel),
+            *given,
+        ]
+        hyper = _CHANNELS if self.kernel.each else WHOLE
+        kinds = [_POINTS, _ENTRIES, _ENTRIES, _ENTRIES, hyper, *kinds]
+        kinds = [k for part, k in zip(given, kinds, strict=True) for _ in tf.nest.flatten(part)]
+
+        def in_block(block, *tensors):
+            points, values, noise, likelihood_noise, kernel, *rest = tf.nest.pack_sequence_as(
+                given, tensors
+            )
+            # A pair that only fills a block up has no observation.
+            noise, likelihood_noise = (
+                tf.where(block.rows["valid"][:, None], t, math.inf)
+                for t in (noise, likelihood_noise)
+            )
+            with fusion(False):  # a block's number of points is its own
+                posterior = factorise(
+                    kernel, points, values, noise, likelihood_noise, trains=self.trains
+                )
+                return function(posterior, *rest)
+
+        axes = {_POINTS: 2, _ENTRIES: 3}
+        return in_blocks(
+            in_block,
+            plan,
+            tensors=[
+                _rows(tensor, axes[kind]) if kind in axes else tensor
+                for tensor, kind in zip(tf.nest.flatten(given), kinds, strict=True)
+            ],
+            kinds=kinds,
+            results=[
+                (kind, plan.pairs * (1 if kind == _PAIRS else plan.points), shape)
+                for kind, shape in results
+            ],
+        )
+
+
+def _rows(tensor, axes):
+    """The first ``axes`` axes as one."""
+    return tf.reshape(tensor, tf.concat([[-1], tf.shape(tensor)[axes:]], axis=0))
+
+
+class _Pairs:
+    """The pairs in order of their number of observations, and where these are."""
+
+    def __init__(self, variance, numbers):
+        batch, self._channels, self.points = axis_sizes(variance)
+        self.pairs = batch * self._channels
+        self._length = block_length(self.pairs, numbers, variance.dtype)
+        self.count = -(-self.pairs // self._length)
+        self._fixed = compiled()
+        if self._fixed:
+            self._order = tf.range(self.pairs)
+        else:
+            observed = tf.reshape(tf.math.is_finite(variance), [self.pairs, self.points])
+            numbers = tf.reduce_sum(tf.cast(observed, tf.int32), axis=-1)
+            self._order = tf.argsort(numbers, direction="DESCENDING", stable=True)
+            self._numbers = tf.gather(numbers, self._order)
+            # Of each pair the observed points first.
+            self._places = tf.argsort(tf.cast(~observed, tf.int32), axis=-1, stable=True)
+        self._order = tf.pad(self._order, [[0, self.count * self._length - self.pairs]])
+
+    def rows(self, index):
+        """Rows of a block by their kind, and which of its pairs are not padding."""
+        start = index * self._length
+        pair = tf.slice(self._order, [start], [self._length])
+        if self._fixed:
+            place = tf.broadcast_to(tf.range(self.points), [self._length, self.points])
+        else:
+            place = tf.gather(self._places[:, : self._numbers[start]], pair)
+        return {
+            _POINTS: (pair // self._channels)[:, None] * self.points + place,
+            _ENTRIES: pair[:, None] * self.points + place,
+            _PAIRS: pair,
+            _EXAMPLES: pair // self._channels,
+            _CHANNELS: pair % self._channels,
+            "valid": start + tf.range(self._length) < self.pairs,
+        }

@@ -1,0 +1,154 @@
+"""What a Gaussian process knows after conditioning, whatever makes it so.
+
+Whoever uses a posterior asks for functionals: numbers that are linear in the function, such as the
+values of ``exp(D_i) f`` at query points, or an integral. F functionals at each of M places have
+covariances ``cross`` [B, M, F, N] with the function at the observed points.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Self, TypeAlias
+
+import tensorflow as tf
+
+from tfpn.math.kernels import FlowedKernel, Kernel
+from tfpn.math.shapes import axis_sizes
+from tfpn.types import Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Flowed:
+    """Functionals ``(exp(D_i) f)(x_m)``: K flows at M query points. `tf.nest` takes it apart.
+
+    Attributes:
+        query: x_m [B, M, d].
+        kernel: the prior's kernel under the flows, of `Kernel.flowed`.
+    """
+
+    query: tf.Tensor
+    kernel: FlowedKernel
+
+    def __tf_flatten__(self):
+        return (), (self.query, self.kernel)
+
+    @classmethod
+    def __tf_unflatten__(cls, metadata, components):
+        return cls(*components)
+
+    @property
+    def shape(self) -> Any:
+        """(M, K)."""
+        return axis_sizes(self.query)[1], self.kernel.log_amplitude.shape[-1]
+
+    def cross(self, points: Tensor) -> Tensor:
+        """[B, M, K, N]."""
+        return self.kernel(self.query, points)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fixed:
+    """Functionals by their covariances with the function at the observed points.
+
+    Attributes:
+        values: [B, M, F, N].
+    """
+
+    values: tf.Tensor
+
+    def __tf_flatten__(self):
+        return (), (self.values,)
+
+    @classmethod
+    def __tf_unflatten__(cls, metadata, components):
+        return cls(*components)
+
+    @property
+    def shape(self) -> Any:
+        """(M, F)."""
+        return tuple(axis_sizes(self.values)[1:3])
+
+    def cross(self, points: Tensor) -> Tensor:
+        """[B, M, F, N]."""
+        return self.values
+
+
+Functionals: TypeAlias = Flowed | Fixed
+
+
+class Posterior(abc.ABC):
+    """A zero-mean GP prior on each of c channels, conditioned on noisy observations.
+
+    All methods are differentiable once. G is the number of different posteriors among an example's
+    channels: 1 where all share kernel and noise, c where they differ.
+
+    Attributes:
+        kernel: the prior's `Kernel`.
+        points: the observed points [B, N, d].
+    """
+
+    kernel: Kernel
+    points: tf.Tensor
+
+    @property
+    @abc.abstractmethod
+    def channels(self) -> int:
+        """c."""
+
+    @abc.abstractmethod
+    def condition(self, functionals: Functionals) -> Any:
+        """What the observations say of the functionals, in one pass.
+
+        Args:
+            functionals: `Flowed` or `Fixed`.
+
+        Returns:
+            The means [B, M, F, c], what is explained of the prior covariances [B, M, G, F, F], and
+            `negative_log_marginal_likelihood`.
+        """
+
+    @abc.abstractmethod
+    def mean(self, functionals: Functionals) -> Any:
+        """The means [B, M, F, c] alone, and `negative_log_marginal_likelihood`."""
+
+    @abc.abstractmethod
+    def solve(self, columns: Tensor) -> Any:
+        """``(K + S)^-1 columns`` for q columns of each channel.
+
+        Args:
+            columns: [B, N, c, q]; c may be 1 where G is.
+
+        Returns:
+            The same shape, 0 at unobserved points, and `negative_log_marginal_likelihood`.
+        """
+
+    @abc.abstractmethod
+    def negative_log_marginal_likelihood(self) -> Tensor:
+        """Of each channel, [B, c], 0 without observations."""
+
+    @abc.abstractmethod
+    def select(self, channels: Any) -> Self:
+        """The posterior of the channels with the given indices, a list."""
+
+    def amplification(self) -> Tensor | None:
+        """By how much the solution enlarges rounding errors of covariances, [B]; None if unknown.
+
+        With F such that ``F^T F = (K + S)^-1``, ``|F c| <= amplification * max |c| / s``.
+        """
+        return None
+
+    def without(self, examples: Tensor) -> Self:
+        """The posterior with those examples, bool [B], as if they had no observation.
+
+        For posteriors that know their `amplification`.
+        """
+        raise NotImplementedError
+
+    def frugal(self, function: Callable[..., Any], *tensors: Tensor) -> Any:
+        """``function(self, *tensors)``, keeping little for the gradient.
+
+        Args:
+            function: takes a posterior and the tensors, or nested structures of tensors, and
+                returns a tuple of tensors. It reads nothing else that has a gradient.
+        """
+        return function(self, *tensors)

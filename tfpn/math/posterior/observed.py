@@ -1,0 +1,188 @@
+"""Observations and a prior, ready to be conditioned on."""
+
+import dataclasses
+from typing import Any, Self
+
+import tensorflow as tf
+
+from tfpn.math.channels import mix_channels
+from tfpn.math.kernels import Kernel
+from tfpn.math.missing import missing_mask, observed_only, penalty
+from tfpn.math.posterior.algebra import floored_variance
+from tfpn.math.posterior.channel import ChannelNoise
+from tfpn.math.posterior.factored import factored
+from tfpn.math.posterior.interface import Posterior
+from tfpn.math.posterior.shared import factorise
+from tfpn.types import DType, Tensor, Trains
+
+TRAINS = ("kernel", "all")
+
+# Least noise variance of float32 observations relative to s^2, for each observed point: float64's
+# rounding of N readings of one place, some N times 1e-16, is a thousandth of it.
+_LEAST_FOR_EACH_POINT = 2e-13
+
+
+@dataclasses.dataclass(frozen=True)
+class Observed:
+    """Noisy observations of channels with a zero-mean GP prior. All tensors have one dtype.
+
+    Attributes:
+        points: [B, N, d], finite where something is observed.
+        values: [B, N, c], anything where unobserved.
+        variance: [B, N, c], >= 0, +inf where unobserved.
+        kernel: of the prior.
+        noise: a key of `NOISE`.
+        observation_variance: added to ``variance`` where observed, scalar or [c].
+        trains: what the marginal likelihood's gradient reaches, one of `TRAINS`: "all", or "kernel"
+            to keep it from points, values and variance.
+        double_precision: whether float32 observations are to be computed in float64 where float32's
+            digits do not suffice (`tfpn.math.precision`).
+        floor_dtype: whose least noise variance holds; that of values by default.
+        by_factor: whether the posterior is by triangular systems, slower and more exact
+            (`tfpn.math.posterior.factored`); needs noise="shared".
+    """
+
+    points: tf.Tensor
+    values: tf.Tensor
+    variance: tf.Tensor
+    kernel: Kernel
+    noise: str
+    observation_variance: tf.Tensor
+    trains: Trains = "all"
+    double_precision: bool = False
+    floor_dtype: tf.DType = None
+    by_factor: bool = False
+
+    def cast(self, dtype: DType) -> Self:
+        """The same in another dtype."""
+        return dataclasses.replace(
+            self,
+            points=tf.cast(self.points, dtype),
+            values=tf.cast(self.values, dtype),
+            variance=tf.cast(self.variance, dtype),
+            kernel=self.kernel.cast(dtype),
+            observation_variance=tf.cast(self.observation_variance, dtype),
+        )
+
+    @property
+    def needs_float64(self) -> bool:
+        """Whether these are float32 observations that float64 is asked for."""
+        return self.double_precision and self.values.dtype == tf.float32
+
+    def widened(self) -> Self:
+        """The same in float64, if it needs that."""
+        if not self.needs_float64:
+            return self
+        return dataclasses.replace(self, variance=self.resolved_variance()).cast(tf.float64)
+
+    def resolved_variance(self) -> Tensor:
+        """Variances of float32 observations raised to what float64 resolves.
+
+        They become ``max(variance, 2e-13 n s^2 - observation_variance)`` with n the number of
+        observed points of the example's channel: enough for any number of readings of one place,
+        however they contradict each other.
+        """
+        variance = self.variance
+        observed = tf.cast(tf.math.is_finite(variance), variance.dtype)
+        count = tf.reduce_sum(observed, axis=1, keepdims=True)
+        least = _LEAST_FOR_EACH_POINT * count * self.kernel.variance
+        return tf.maximum(variance, tf.nn.relu(least - self.observation_variance))
+
+    def posterior(self) -> Posterior:
+        """The `Posterior`: what is not observed is replaced here, and influences nothing."""
+        return NOISE[self.noise](self)
+
+    def channel(self, index: Any) -> Self:
+        """One channel's observations alone."""
+        noise, kernel, here = self.observation_variance, self.kernel, slice(index, index + 1)
+        return dataclasses.replace(
+            self,
+            values=self.values[..., here],
+            variance=self.variance[..., here],
+            kernel=kernel.map(lambda t: t[index]) if kernel.each else kernel,
+            noise="shared",
+            observation_variance=noise[index] if noise.shape.rank else noise,
+        )
+
+    def noise_variance(self, given: Tensor) -> Tensor:
+        """``given`` with the observation noise, not below what the dtype resolves.
+
+        Args:
+            given: variances [B, N], or [B, c, N] with noise for each channel.
+        """
+        noise, signal_std = self.observation_variance, self.kernel.signal_std
+        if given.shape.rank == 2:
+            noise = tf.reduce_mean(noise)
+        else:
+            noise, signal_std = noise[..., None], signal_std[..., None]
+        dtype = self.floor_dtype or given.dtype
+        floored = floored_variance(tf.cast(given + noise, dtype), tf.cast(signal_std, dtype))
+        return tf.cast(floored, given.dtype)
+
+    def finite_points(self) -> Tensor:
+        """The points, with 0 for coordinates of padding that are not finite.
+
+        They are not masked by what is observed. So all layers share one tensor of points, and the
+        graph optimiser computes what depends on points alone once for a whole network.
+        """
+        return tf.where(tf.math.is_finite(self.points), self.points, 0.0)
+
+    def likelihood_noise(self, given: Tensor) -> Tensor:
+        """`noise_variance` as the marginal likelihood takes it."""
+        return self.noise_variance(tf.stop_gradient(given) if self.trains == "kernel" else given)
+
+
+def _shared(observed):
+    given = _shared_variance(observed.variance)
+    arguments = (
+        observed.kernel,
+        observed.finite_points(),
+        observed_only(observed.values, missing_mask(penalty(given[..., None]))),
+        observed.noise_variance(given),
+    )
+    if observed.by_factor:
+        return factored(*arguments)
+    return factorise(
+        *arguments,
+        observed.likelihood_noise(given),
+        trains=observed.trains,
+    )
+
+
+def _by_channel(observed):
+    given = tf.linalg.matrix_transpose(observed.variance)
+    values = observed_only(observed.values, missing_mask(penalty(observed.variance)))
+    return ChannelNoise(
+        observed.kernel,
+        observed.finite_points(),
+        tf.linalg.matrix_transpose(values),
+        observed.noise_variance(given),
+        observed.likelihood_noise(given),
+        observed.trains,
+    )
+
+
+# How the noise of an example's channels is taken. Each function makes a `Posterior`.
+NOISE = {"shared": _shared, "channel": _by_channel}
+
+
+def _shared_variance(variance):
+    """Mean over the channels, [B, N]; +inf where the point is not observed."""
+    channels = variance.shape[-1]
+    if channels == 1:
+        return variance[..., 0]
+    ones = tf.ones([channels, 1], variance.dtype)
+    shared = mix_channels(variance, ones / channels)[..., 0]
+    # A point has some precision if any of its channels is observed.
+    precision = mix_channels(tf.math.reciprocal(tf.stop_gradient(variance)), ones)[..., 0]
+    check = tf.debugging.Assert(
+        tf.reduce_all(tf.math.is_finite(shared) == (precision > 0.0)),
+        [
+            "noise='shared' needs all channels of a point to be observed or missing together, but "
+            "some points are observed in some channels only. Use noise='channel' "
+            "(input_noise='channel' of a model). A variance above 1e37 in float32 (1e307 in "
+            "float64) counts as not observed: give it as inf."
+        ],
+    )
+    with tf.control_dependencies([] if check is None else [check]):
+        return tf.identity(shared)

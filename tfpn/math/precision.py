@@ -1,0 +1,178 @@
+"""Float32 observations computed in float64, where float32's digits do not suffice.
+
+Conditioning takes small differences of large numbers. What is left of the prior variance s^2 at a
+point that was read n times with noise variance v is v / n, which float32 loses where it is below
+some 1e-7 s^2. Close points make the covariance matrix K + S so ill-conditioned that N s^2 / v times
+float32's rounding counts. Float64 has the digits.
+"""
+
+import dataclasses
+import functools
+
+import tensorflow as tf
+
+from tfpn.math.blocks import WHOLE, block_length, in_blocks, largest
+from tfpn.math.fusion import fusion
+from tfpn.math.shapes import axis_sizes
+
+# Where float32 does, see `in_float64_where_coarse`: found by random points at the paper's shapes,
+# where one variance in a thousand is then off by 5e-4 of itself, and one example in ten is coarse.
+_LARGEST_AMPLIFICATION = 400.0
+_LEAST_LEFT = 3e-4
+_FEW = 4  # examples that are computed in float64 at a time
+
+_EXAMPLES = "examples"  # rows of tensors with an axis of examples
+
+
+def in_double_precision(method):
+    """Decorator: observations that ask for it are computed in float64, and results rounded back.
+
+    The method's first argument is a `tfpn.math.posterior.Observed`; all others are tensors, or what
+    `tf.nest` takes apart into tensors, None and anything else, which stays as it is.
+    """
+
+    @functools.wraps(method)
+    def call(self, observed, *others):
+        return in_float64(functools.partial(method, self), observed, *others)
+
+    return call
+
+
+def in_float64(function, observed, *others):
+    """``function(observed, *others)``, in float64 if the observations ask for it."""
+    if not observed.needs_float64:
+        return function(observed, *others)
+    others = tf.nest.map_structure(functools.partial(_cast, tf.float64), others)
+    found = function(observed.widened(), *others)
+    return tf.nest.map_structure(functools.partial(_cast, observed.values.dtype), found)
+
+
+def _cast(dtype, value):
+    return tf.cast(value, dtype) if tf.is_tensor(value) and value.dtype.is_floating else value
+
+
+def in_float64_where_coarse(function, observed, operator):
+    """Mean, variance and likelihood in float32, and for coarse examples in float64.
+
+    The covariance matrix is factorised in float64 in any case. Float32 rounds covariances with the
+    points by eps = 6e-8 of s^2, which the whitener enlarges by up to `Posterior.amplification`; and
+    a difference to the prior variance loses the digits that are left of it. An example is coarse
+    where either is large. Where the amplification is not known, all examples are.
+
+    Args:
+        function: takes a posterior, an operator's functionals, the operator and its outputs' prior
+            variances; returns a mean and a variance [B, M, c_out] and a negative log marginal
+            likelihood [B, c_in].
+        observed: `tfpn.math.posterior.Observed`.
+        operator: `tfpn.math.operator.Operator`.
+
+    Returns:
+        As ``function``.
+    """
+
+    def whole(observed, operator):
+        kernel = observed.kernel
+        prior_variance = operator.prior_variance(kernel)
+        return function(
+            observed.posterior(), operator.functionals(kernel), operator, prior_variance
+        )
+
+    if not observed.needs_float64:
+        return whole(observed, operator)
+    resolved = dataclasses.replace(
+        observed, variance=observed.resolved_variance(), floor_dtype=tf.float64
+    )
+    posterior = resolved.posterior()
+    amplification = posterior.amplification()
+    if amplification is None:
+        return in_float64(whole, observed, operator)
+    coarse = amplification > _LARGEST_AMPLIFICATION
+    prior_variance = operator.prior_variance(observed.kernel)
+    mean, variance, nll = function(
+        posterior.without(coarse),  # whose numbers float32 may not even hold
+        operator.functionals(observed.kernel),
+        operator,
+        prior_variance,
+    )
+    coarse |= tf.reduce_any(variance < _LEAST_LEFT * prior_variance, axis=[1, 2])
+    found = _coarse_in_float64(function, coarse, resolved, operator)
+    fine = tf.cast(~coarse, mean.dtype)
+    return tuple(
+        _each_example(fine, one) + other
+        for one, other in zip((mean, variance, nll), found, strict=True)
+    )
+
+
+def _each_example(factors, tensor):
+    """``factors[b] * tensor[b, ...]``."""
+    return tf.reshape(factors, [-1, *[1] * (tensor.shape.rank - 1)]) * tensor
+
+
+def _coarse_in_float64(function, coarse, observed, operator):
+    """The function of the examples where ``coarse``, bool [B], in float64; 0 for all others."""
+    batch, queries = axis_sizes(operator.query)[:2]
+    count, channels, out = operator.weights.shape
+    numbers = queries * count * largest(axis_sizes(observed.points)[1], out)
+    length = block_length(tf.minimum(batch, _FEW), numbers, tf.float64)
+    operator, kernel = tf.nest.map_structure(
+        lambda tensor: tf.cast(tensor, tf.float64), (operator, observed.kernel)
+    )
+    rows = observed.points, observed.values, observed.variance, operator.functionals(kernel)
+    # What the flows make of the kernel is found outside of the loop, which ONNX can translate.
+    whole = kernel, observed.observation_variance, operator.prior_variance(kernel), operator
+    flat_rows, flat_whole = [*rows[:3], rows[3].query], tf.nest.flatten((whole, rows[3].kernel))
+
+    def in_block(block, points, values, variance, query, *others):
+        given, flowed = tf.nest.pack_sequence_as((whole, rows[3].kernel), others)
+        kernel, noise, prior_variance, operator = given
+        some = dataclasses.replace(
+            observed,
+            points=points,
+            values=values,
+            variance=variance,
+            kernel=kernel,
+            observation_variance=noise,
+        )
+        with fusion(False):  # which is for whole batches
+            found = function(
+                some.posterior(),
+                dataclasses.replace(rows[3], query=query, kernel=flowed),
+                dataclasses.replace(operator, query=query),
+                prior_variance,
+            )
+        valid = tf.cast(block.rows["valid"], tf.float64)
+        return tuple(_each_example(valid, tensor) for tensor in found)
+
+    shapes = [queries, out], [queries, out], [channels]
+    found = in_blocks(
+        in_block,
+        _Chosen(coarse, length),
+        tensors=[tf.cast(tensor, tf.float64) for tensor in (*flat_rows, *flat_whole)],
+        kinds=[_EXAMPLES] * len(flat_rows) + [WHOLE] * len(flat_whole),
+        results=[(_EXAMPLES, batch, shape) for shape in shapes],
+    )
+    return tuple(tf.cast(tensor, tf.float32) for tensor in found)
+
+
+class _Chosen:
+    """Some of the examples, a few at a time, for `in_blocks`.
+
+    Args:
+        chosen: bool [B].
+        length: examples at a time.
+    """
+
+    def __init__(self, chosen, length):
+        self._length = length
+        self._number = tf.reduce_sum(tf.cast(chosen, tf.int32))
+        self.count = -(-self._number // length)
+        order = tf.argsort(tf.cast(~chosen, tf.int32), stable=True)
+        self._order = tf.pad(order, [[0, length]])  # the last block is filled up
+
+    def rows(self, index):
+        """The block's examples, and which of them are not padding."""
+        start = index * self._length
+        return {
+            _EXAMPLES: tf.slice(self._order, [start], [self._length]),
+            "valid": start + tf.range(self._length) < self._number,
+        }

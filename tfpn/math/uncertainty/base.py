@@ -1,0 +1,146 @@
+"""What a network's layers do with uncertainty: one strategy for each way to carry it."""
+
+import abc
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from tfpn.math.activations import Activation
+from tfpn.math.operator import Operator
+from tfpn.math.posterior import Fixed, Observed, Posterior
+from tfpn.types import Array, Observations, Shape, Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Uncertainty(abc.ABC):
+    """How feature maps carry what is not known of them.
+
+    Feature maps have a mean and a variance for each point and channel. Some strategies add a
+    tensor that says how errors at different points and channels go together. It is called
+    ``beside`` here and None where there is none; in the observations dict it stands under `key`.
+    All tensors are finite: variances and ``beside`` are 0 where ``missing`` is 1.
+    """
+
+    # The key of what travels beside the contract's three, or None.
+    key: ClassVar[str | None] = None
+    # Whether features have a variance at all.
+    has_variance = True
+    # Whether channels may have noise of their own in a convolution.
+    takes_channel_noise = True
+    # Whether its convolutions take an estimator of the variance.
+    takes_estimator = False
+    # Whether a convolution at many query points may be one at some after the other.
+    takes_pieces = False
+    # Whether integrals with a finite variance are worth float64.
+    integrates_in_float64 = True
+    # Whether errors of integrals over parts of a region may be taken as independent.
+    may_split = True
+    # Whether steerable layers have it.
+    is_steerable = False
+
+    @abc.abstractmethod
+    def convolve(
+        self, observed: Observed, operator: Operator, beside: Tensor | None, missing: Tensor
+    ) -> Any:
+        """An operator applied to the posterior of observations.
+
+        Args:
+            observed: `tfpn.math.posterior.Observed`.
+            operator: `tfpn.math.operator.Operator`.
+            beside: of the observations, or None.
+            missing: [B, M, 1], 1 at query points that are padding and 0 elsewhere.
+
+        Returns:
+            mean and variance [B, M, c_out], ``beside`` of the result, and the negative log marginal
+            likelihood [B, c_in].
+        """
+
+    @abc.abstractmethod
+    def integrate(
+        self, observed: Observed, region: Mapping[str, Any], beside: Tensor | None
+    ) -> Any:
+        """The integral of a posterior over a region.
+
+        Args:
+            observed: `tfpn.math.posterior.Observed`.
+            region: dict of a ``box`` or a ``disc``, as `Kernel.integrals` takes it; empty for R^d.
+            beside: of the observations, or None.
+
+        Returns:
+            mean and variance [B, c] (infinite over R^d), ``beside`` of the result, and the negative
+            log marginal likelihood [B, c].
+        """
+
+    @abc.abstractmethod
+    def mix(self, variance: Tensor, beside: Tensor | None, kernel: Tensor, missing: Tensor) -> Any:
+        """The variance of ``M f`` and what goes beside it, for M^T = ``kernel`` [c_in, c_out]."""
+
+    @abc.abstractmethod
+    def activate(
+        self,
+        activation: Activation,
+        values: Tensor,
+        variance: Tensor,
+        beside: Tensor | None,
+        missing: Tensor,
+    ) -> Any:
+        """Mean and variance of ``h(f)`` entry by entry, and what goes beside them."""
+
+    @abc.abstractmethod
+    def scale(self, beside: Tensor | None, factor: Tensor) -> Tensor:
+        """What goes beside ``factor * f``, for factors [c]."""
+
+    @abc.abstractmethod
+    def covariance(self, observed: Observed, operator: Operator, beside: Tensor | None) -> Tensor:
+        """Covariances of each output of an operator between query points, [B, c_out, M, M].
+
+        Args:
+            observed, operator, beside: as in `convolve`, of channels that share kernel and noise.
+        """
+
+    @abc.abstractmethod
+    def joint_covariance(self, pooled: Observations) -> Array:
+        """Covariance of pooled channels [B, c, c], by the pooled dict of NumPy arrays."""
+
+    @staticmethod
+    def query_points(channels: int) -> int | None:
+        """How many query points a convolution takes at once, for memory's sake; None for all."""
+        return None
+
+    def shape(self, values_shape: Shape, given: Shape | None = None) -> Any:
+        """The shape under `key` beside values of a shape, or None.
+
+        Args:
+            values_shape: [B, N, c], or [B, c] of pooled values.
+            given: the shape under `key` of the layer's input, or None.
+        """
+        return None
+
+    def read(self, tensor: Tensor) -> Tensor:
+        """``beside`` by the observations dict's tensor under `key`."""
+        return tensor
+
+    def write(self, beside: Tensor) -> Tensor:
+        """The observations dict's tensor by ``beside``."""
+        return beside
+
+
+def integrate(posterior: Posterior, region: Mapping[str, Any]) -> Any:
+    """Integral of a posterior over a region.
+
+    Returns:
+        The covariance of the integral with the points [B, N], the mean [B, c], the variance [B, c],
+        infinite over R^d, and the negative log marginal likelihood [B, c].
+    """
+    once, twice = posterior.kernel.integrals(posterior.points, **region)
+    functional = Fixed(once[:, None, None])
+    if not region:
+        mean, nll = posterior.mean(functional)
+        mean = mean[:, 0, 0]
+        return once, mean, tf.fill(tf.shape(mean), twice), nll
+    mean, explained, nll = posterior.condition(functional)
+    mean = mean[:, 0, 0]
+    variance = tf.nn.relu(twice - explained[:, 0, :, 0, 0])
+    return once, mean, tf.broadcast_to(variance, tf.shape(mean)), nll

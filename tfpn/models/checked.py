@@ -1,0 +1,352 @@
+"""Checks of all that a model is given, before a step is taken on it."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfpn.contract import KEYS, check_observations
+from tfpn.models.target_scale import warn_before_fit
+from tfpn.models.targets import (
+    assertions,
+    check_shape,
+    check_targets,
+    check_weights,
+    read_targets,
+)
+from tfpn.types import Array, Mixin, Verbose
+
+
+class Checked(Mixin):
+    """Mix-in for the models: Keras's methods, after a check of what they are given.
+
+    Arrays are checked whole, before the first step. Batches of data sets and generators are checked
+    one by one before the step on each, outside of what XLA compiles, so that no step is taken on
+    a bad one.
+    """
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Verbose = "auto",
+        callbacks: Sequence[Any] | None = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: Mapping[int, float] | None = None,
+        sample_weight: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        """Keras's, after a check of all arrays, those of ``validation_data`` too (see `predict`).
+
+        Args:
+            x: the input dict; or a `tf.data.Dataset`, `keras.utils.PyDataset` or generator of
+                tuples that begin with it, each checked before its step.
+            y: an array of targets: labels 0 to K - 1 for the sparse cross entropy, otherwise finite
+                numbers of the output's shape. NaN, "not measured", is left out of the loss
+                where the model has several outputs or predicts fields and the loss is a mean of
+                single entries' (see `compute_loss`).
+            batch_size, epochs, verbose, callbacks, validation_split, shuffle: as Keras's.
+            validation_data: as Keras's; the input dict and targets, and sample weights if there are
+                any, or a data set.
+            class_weight, sample_weight: as Keras's, finite numbers.
+            *args: further arguments of Keras's.
+            **kwargs: the same, by name.
+
+        Raises:
+            ValueError: for arrays that are not the input, targets or weights as above, with the
+                argument and the example; for data sets whose entries have another form.
+            TypeError: for arrays in a list in place of the input dict, which Keras would take in
+                their order.
+            tf.errors.InvalidArgumentError: for a batch of a data set or generator with such
+                entries, before the step on it.
+        """
+        x, y, sample_weight = self._checked_data(x, y, sample_weight)
+        _check_class_weight(class_weight)
+        validation_data = self._checked_validation(validation_data)
+        warn_before_fit(self, self._target_scale, x, y, validation_split, validation_data)
+        if self.train_function is None:
+            self._create_variables(x, y)
+        return super().fit(
+            x,
+            y,
+            batch_size,
+            epochs,
+            verbose,
+            callbacks,
+            validation_split,
+            validation_data,
+            shuffle,
+            class_weight,
+            sample_weight,
+            *args,
+            **kwargs,
+        )
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Verbose = "auto",
+        sample_weight: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        """Keras's, after the checks of `fit`."""
+        # In fit, Keras evaluates what has been checked before.
+        if not kwargs.get("_use_cached_eval_dataset"):
+            x, y, sample_weight = self._checked_data(x, y, sample_weight)
+        if self.test_function is None:
+            self._create_variables(x, y)
+        return super().evaluate(x, y, batch_size, verbose, sample_weight, *args, **kwargs)
+
+    def train_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        class_weight: Mapping[int, float] | None = None,
+        return_dict: bool = False,
+    ) -> Any:
+        """Keras's, after the checks of `fit`."""
+        x, y, sample_weight = self._checked_data(x, y, sample_weight)
+        _check_class_weight(class_weight)
+        return super().train_on_batch(x, y, sample_weight, class_weight, return_dict)
+
+    def test_on_batch(
+        self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False
+    ) -> Any:
+        """Keras's, after the checks of `fit`."""
+        x, y, sample_weight = self._checked_data(x, y, sample_weight)
+        return super().test_on_batch(x, y, sample_weight, return_dict)
+
+    def predict_on_batch(self, x: Any) -> Array:
+        """Keras's, after the checks of `predict`."""
+        return super().predict_on_batch(self._checked(x))
+
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Verbose = "auto",
+        steps: int | None = None,
+        callbacks: Sequence[Any] | None = None,
+    ) -> Array:
+        """Keras's, for arrays in the model's own dtype.
+
+        Arrays are checked first, so that bad ones are named by argument, example and point. Data
+        sets and generators are checked batch by batch.
+
+        Args:
+            x: the input dict, or anything that Keras's `predict` takes and holds it.
+            batch_size, verbose, steps, callbacks: as Keras's.
+
+        Raises:
+            ValueError: for keys, shapes or entries that are not the input's.
+            TypeError: for arrays without the keys.
+            tf.errors.InvalidArgumentError: for a data set with such entries; if a layer's result is
+                not finite, as of values whose squares are too large (not checked where XLA compiles
+                the model).
+        """
+        x = self._checked(x)
+        if isinstance(x, dict):
+            x, batch_size = self._batches(self, x, batch_size or 32), None
+        return super().predict(x, batch_size, verbose, steps, callbacks)
+
+    def _checked_validation(self, data):
+        """``validation_data`` after checks, under its own name."""
+        if data is None:
+            return None
+        try:
+            if isinstance(data, dict) or _is_array(data):
+                raise TypeError("found no targets; give a tuple of the input dict and targets.")
+            if not isinstance(data, (list, tuple)):
+                self._check_first_form(data)
+                return data
+            if len(data) not in (2, 3):
+                raise ValueError(
+                    f"found {len(data)} entries; give the input dict, targets, and sample weights "
+                    "if there are any."
+                )
+            x, y, *weights = data
+            x, y, weights = self._checked_data(x, y, *weights)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"validation_data: {error}") from error
+        return (x, y) if weights is None else (x, y, weights)
+
+    def _checked_data(self, x, y, sample_weight=None):
+        """Arrays after checks, as NumPy's; data sets as they are, after a look at their form."""
+        x = self._checked(x, cast=True)
+        if not isinstance(x, dict):
+            self._check_first_form(x)
+            return x, y, sample_weight
+        examples, points = len(x["points"]), None
+        if "query" in x:
+            points = np.shape(x["query"])[1]
+        if isinstance(y, dict):  # by the output's name
+            y = {name: read_targets(some) for name, some in y.items()}
+        elif y is not None:
+            y = read_targets(y)
+        rule = self._target_rule
+        for some in keras.tree.flatten(y) if y is not None else ():
+            check_targets(some, rule, examples, points)
+        if sample_weight is not None:
+            sample_weight = read_targets(sample_weight, "sample_weight")
+            check_weights(sample_weight, examples)
+        return x, y, sample_weight
+
+    def _checked(self, x, cast=False):
+        """Arrays of the input dict after checks; data sets and generators as they are.
+
+        ``cast`` says that Keras will cast them to its own float type.
+        """
+        if not isinstance(x, dict):
+            self._refuse_arrays(x)
+            return x
+        self._check_keys(x)
+        inputs = self.inputs_dict
+        x = {
+            key: np.asarray(value) if isinstance(value, (list, tuple)) else value
+            for key, value in x.items()
+        }
+        data = {key: np.asarray(x[key]) for key in KEYS}
+        if data["points"].ndim == data["variance"].ndim == 3:
+            # Padding may lie anywhere.
+            padding = ~np.isfinite(data["variance"]).any(axis=-1, keepdims=True)
+            if padding.shape[:2] == data["points"].shape[:2]:
+                data["points"] = np.where(padding, 0.0, data["points"])
+        check_observations(
+            data,
+            spatial_dim=inputs["points"].shape[-1],
+            channels=inputs["values"].shape[-1],
+        )
+        self._check_missing(data["variance"])
+        self._check_query(x)
+        wide = inputs["points"].dtype == "float64"
+        if (
+            cast
+            and wide
+            and keras.config.floatx() != "float64"
+            and any(np.asarray(array).dtype == np.float64 for array in x.values())
+        ):
+            warnings.warn(
+                f"{self.name} computes in float64, but Keras casts the arrays it is given to "
+                f"{keras.config.floatx()}: call keras.config.set_floatx('float64') before, or "
+                "hand over a tf.data.Dataset.",
+                stacklevel=4,
+            )
+        return x
+
+    def _check_keys(self, x):
+        expected = self.inputs_dict
+        if set(x) != set(expected):
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r} takes a dict with the keys "
+                f"{', '.join(expected)}, found {', '.join(map(str, x)) or 'none'}."
+            )
+
+    def _refuse_arrays(self, x):
+        """Raises TypeError for arrays without their keys, which Keras takes in their order."""
+        if isinstance(x, (list, tuple)) or _is_array(x):
+            raise TypeError(
+                f"{type(self).__name__} {self.name!r} takes a dict with the keys "
+                f"{', '.join(self.inputs_dict)}, found a {type(x).__name__}, in which nothing says "
+                "what is what; tfpn.observations makes the dict."
+            )
+
+    def _check_first_form(self, data):
+        """Checks the form of a data set's batches, where it is known without reading from one."""
+        if isinstance(data, tf.data.Dataset):
+            self._check_form(data.element_spec)
+        elif isinstance(data, keras.utils.PyDataset):
+            self._check_form(data[0])
+
+    def _check_form(self, batch):
+        """Raises unless a batch is the input dict, or a tuple that begins with it."""
+        x, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
+        self._refuse_arrays(x)
+        self._check_keys(x)
+        for key, given in self.inputs_dict.items():
+            if not tf.TensorShape(x[key].shape).is_compatible_with(given.shape):
+                raise ValueError(
+                    f"{key}: a batch has the shape {tuple(x[key].shape)}; give [B, "
+                    f"{', '.join('N' if size is None else str(size) for size in given.shape[1:])}]."
+                )
+        if y is not None and not isinstance(y, dict):
+            check_shape(tuple(y.shape), self._target_rule)
+
+    def _autoconvert_optionals(self, step_func):
+        """Keras's, of a step that a check goes before: Keras calls this on what XLA compiles."""
+
+        def checked_step(data):
+            here = not tf.distribute.has_strategy() or tf.distribute.in_cross_replica_context()
+            if self._distributed and here:  # and not on a replica: each checks its own part
+                data = self.distribute_strategy.run(self._checked_batch, args=(data,))
+            else:
+                data = self._checked_batch(data)
+            return step_func(data)
+
+        return super()._autoconvert_optionals(checked_step)
+
+    @tf.autograph.experimental.do_not_convert
+    def _checked_batch(self, batch):
+        """The batch, of which nothing can be computed before assertions have passed."""
+        self._check_form(batch)
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
+        found = _input_assertions(x)
+        rule = self._target_rule
+        targets = [None] if y is None else keras.tree.flatten(y)
+        for some in targets:
+            some = None if some is None else tf.convert_to_tensor(some)
+            found += assertions(some, None, rule)
+        if weights is not None:
+            found += assertions(None, tf.convert_to_tensor(weights), rule)
+        with tf.control_dependencies([check for check in found if check is not None]):
+            return keras.tree.map_structure(
+                lambda entry: None if entry is None else tf.identity(entry), batch
+            )
+
+
+def _input_assertions(x):
+    """Assertions on the entries of the input dict, which the layers' own cannot make under XLA."""
+    points, values, variance = (tf.convert_to_tensor(x[key]) for key in KEYS)
+    observed = tf.math.is_finite(variance)
+    return [
+        tf.debugging.Assert(
+            tf.reduce_all(variance >= 0),  # NaN is not
+            ["variance is negative or NaN; it must be >= 0, or +inf where nothing is observed."],
+        ),
+        tf.debugging.Assert(
+            tf.reduce_all(tf.math.is_finite(values) | ~observed),
+            ["values holds NaN or infinity where the variance says that a value is observed."],
+        ),
+        tf.debugging.Assert(
+            tf.reduce_all(
+                tf.reduce_all(tf.math.is_finite(points), -1) | ~tf.reduce_any(observed, -1)
+            ),
+            [
+                "points holds NaN or infinity where a value is observed; check it by "
+                "tfpn.observations."
+            ],
+        ),
+    ]
+
+
+def _check_class_weight(weights):
+    for label, weight in (weights or {}).items():
+        if not np.isfinite(weight):
+            raise ValueError(
+                f"class_weight is {weight} for the label {label}; give finite weights."
+            )
+
+
+def _is_array(x):
+    return hasattr(x, "shape") or hasattr(x, "columns")

@@ -1,0 +1,96 @@
+"""Fields read out at many points: piece by piece, so that memory does not grow with them."""
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfpn.contract import KEYS
+from tfpn.math.pieces import piece_length
+from tfpn.types import Array, Mixin, Observations, Verbose
+
+# Query points times examples of a batch up to which `predict` reads fields out in one go.
+_BATCH_QUERY = 2**14
+
+
+class FieldReadout(Mixin):
+    """Mix-in for a model with the input "query": its predictions at any number of points.
+
+    The model has a ``_readout_input``, the symbolic observations that its last layer "readout"
+    takes, or None if it has no such input.
+    """
+
+    def predict(
+        self,
+        x: Observations,
+        batch_size: int | None = None,
+        verbose: Verbose = "auto",
+        steps: int | None = None,
+        callbacks: Sequence[Any] | None = None,
+    ) -> Array:
+        """As `PNCNN.predict`.
+
+        Fields at very many query points are read out piece by piece, so that beside the result the
+        memory does not grow with their number.
+        """
+        if not self._at_many_points(x, batch_size or 32):
+            return super().predict(x, batch_size, verbose, steps, callbacks)
+        options = {"verbose": verbose, "steps": steps, "callbacks": callbacks}
+        raw = self._read_out(x, batch_size or 32, **options)["values"]
+        offset, unit = self._unit()
+        return (raw * unit + offset).astype(raw.dtype)
+
+    def _at_many_points(self, x, batch_size):
+        """Whether arrays ask for fields at more points than `predict` takes at once."""
+        if self._readout_input is None or not isinstance(x, dict):
+            return False
+        points, query = (np.shape(x.get(key, ())) for key in ("points", "query"))
+        if not len(points) == len(query) == 3:  # an error elsewhere
+            return False
+        together = _BATCH_QUERY // max(1, min(batch_size, len(x["points"])))
+        return query[1] > min(max(together, points[1]), piece_length(1, points[1]))
+
+    @functools.cached_property
+    def _body(self):
+        """The network up to the last convolution, which reads fields out."""
+        return keras.Model({key: self.inputs_dict[key] for key in KEYS}, self._readout_input)
+
+    @functools.cached_property
+    def _readout(self):
+        """The last convolution, of the body's features and query points."""
+        tensors = {**self._readout_input, "query": self.inputs_dict["query"]}
+        given = {
+            key: keras.Input(tensor.shape[1:], dtype=tensor.dtype, name=key)
+            for key, tensor in tensors.items()
+        }
+        observations = {key: given[key] for key in KEYS}
+        return keras.Model(given, self.get_layer("readout")(observations, given["query"]))
+
+    def _read_out(self, x, batch_size, **options):
+        """The fields' moments at the query points, piece by piece, the features once."""
+        x = self._checked(x)
+        features = self._body.predict(self._batches(self._body, x, batch_size), **options)
+        query = np.asarray(x["query"], self.inputs_dict["query"].dtype)
+        examples, count = query.shape[:2]
+        pieces = math.ceil(count / piece_length(1, features["points"].shape[1]))
+        # Of equal length, for `predict` to stack: the last one repeats the last point.
+        length = math.ceil(count / pieces)
+        query = np.pad(query, [(0, 0), (0, pieces * length - count), (0, 0)], mode="edge")
+
+        def given():
+            for example in range(examples):
+                one = {key: features[key][example : example + 1] for key in KEYS}
+                for part in np.split(query[example : example + 1], pieces, axis=1):
+                    yield {**one, "query": part}
+
+        signature = {
+            tensor.name: tf.TensorSpec([1, None, tensor.shape[-1]], tensor.dtype)
+            for tensor in self._readout.inputs
+        }
+        data = tf.data.Dataset.from_generator(given, output_signature=signature)
+        found = self._readout.predict(data, verbose=0)
+        return {key: found[key].reshape(examples, pieces * length, -1)[:, :count] for key in KEYS}

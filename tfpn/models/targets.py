@@ -1,0 +1,299 @@
+"""Targets and sample weights: what a loss takes of them, and which targets were not measured."""
+
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfpn.types import Tensor
+
+# Means over the last axis of a function of a single target and output.
+_ENTRYWISE = (
+    keras.losses.mean_squared_error,
+    keras.losses.mean_absolute_error,
+    keras.losses.mean_absolute_percentage_error,
+    keras.losses.mean_squared_logarithmic_error,
+    keras.losses.huber,
+    keras.losses.log_cosh,
+    keras.losses.binary_crossentropy,
+)
+_DISTRIBUTIONS = (
+    keras.losses.categorical_crossentropy,
+    keras.losses.categorical_focal_crossentropy,
+    keras.losses.kl_divergence,
+)
+# Of the entries, and not of the examples: a mean over some of the entries is well defined.
+_MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
+
+
+class Rule(NamedTuple):
+    """What targets a loss takes."""
+
+    loss: str  # its name, for messages
+    classes: int | None = None  # targets are labels, from 0 to this less 1
+    ignored: int | None = None  # the label that the loss passes over
+    shape: tuple | None = None  # of the targets, with None for free axes; None if any will do
+    probabilities: bool = False  # targets lie in [0, 1]
+    missing: bool = False  # NaN is left out of the loss
+
+
+def rule_of(loss: Any, outputs: Any, several: bool) -> "Rule":
+    """The rule of a compiled loss.
+
+    Args:
+        loss: what `compile` was given: a name, a function, a `keras.losses.Loss`, or one of them in
+            a list or dict.
+        outputs: the model's symbolic outputs.
+        several: whether an example has several targets, so that some may not be measured.
+    """
+    losses = keras.tree.flatten(loss)
+    if loss is None or len(losses) != 1 or len(outputs) != 1:
+        return Rule("the loss")
+    loss, shape = keras.losses.get(losses[0]), tuple(outputs[0].shape)
+    function = _function(loss)
+    name = str(getattr(loss, "name", None) or getattr(loss, "__name__", ""))
+    if getattr(loss, "axis", -1) != -1:
+        return Rule(name)
+    if function is keras.losses.sparse_categorical_crossentropy:
+        ignored = getattr(loss, "ignore_class", None)
+        return Rule(name, classes=shape[-1], ignored=ignored, shape=shape[:-1])
+    if function in _DISTRIBUTIONS:
+        return Rule(name, shape=shape)
+    if function in _ENTRYWISE:
+        reduction = getattr(loss, "reduction", _MEANS[0])
+        return Rule(
+            name,
+            shape=shape,
+            probabilities=function is keras.losses.binary_crossentropy,
+            missing=several and reduction in _MEANS,
+        )
+    return Rule(name)
+
+
+def _function(loss):
+    """Keras's function of a loss, or the loss where it is of another make."""
+    plain = getattr(type(loss), "call", None) is keras.losses.MeanSquaredError.call
+    return loss.fn if plain else loss
+
+
+def read_targets(y: Any, name: str = "y") -> Any:
+    """An array of numbers as a NumPy array; missing entries of pandas become NaN.
+
+    Raises:
+        ValueError: for lists, texts and objects, which Keras refuses without a name.
+    """
+    if isinstance(y, (list, tuple)):
+        raise ValueError(
+            f"{name} is a {type(y).__name__}; give an array of labels or targets: "
+            f"numpy.asarray({name})."
+        )
+    array = np.asarray(y)
+    texts = array.dtype.kind in "US" or (
+        array.dtype.kind == "O" and any(isinstance(entry, str) for entry in array.flat)
+    )
+    if texts:
+        raise ValueError(
+            f"{name} holds texts; labels are whole numbers 0 to K - 1: give those of "
+            f"numpy.unique({name}, return_inverse=True)."
+        )
+    if array.dtype.kind == "O" and hasattr(y, "isna"):  # pandas's own missing values
+        try:
+            array = y.to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError):
+            pass
+    if array.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{name} has the dtype {array.dtype}; give an array of numbers, {name}.astype(int) for "
+            "labels, after leaving out examples without one."
+        )
+    return array
+
+
+def check_targets(y: Any, rule: Any, examples: int, points: Tensor | None = None) -> None:
+    """Raises ValueError for an array that is not what the loss takes, with the first example.
+
+    Args:
+        y: from `read_targets`.
+        rule: from `rule_of`.
+        examples: the number of them.
+        points: number of query points, if there are any.
+    """
+    check_shape(y.shape, rule, examples, points)
+    if y.dtype.kind == "f":
+        _check_finite(y, rule)
+    if rule.classes is not None:
+        wrong = (y < 0) | (y >= rule.classes) | (y != np.round(y))
+        if rule.ignored is not None:
+            wrong &= y != rule.ignored
+        found = _first(wrong)
+        if found:
+            raise ValueError(
+                f"y is {y[found]:g} for example {found[0]}; {rule.loss} takes the labels 0 to "
+                f"{rule.classes - 1}, whole numbers."
+            )
+    if rule.probabilities:
+        found = _first((y < 0) | (y > 1))
+        if found:
+            raise ValueError(
+                f"y is {y[found]:g} {_place(found)}; {rule.loss} takes 0, 1 or what lies between."
+            )
+
+
+def _check_finite(y, rule):
+    missing = np.isnan(y)
+    wrong = np.unique(np.argwhere(missing)[:, 0])
+    if len(wrong) and not rule.missing:
+        raise ValueError(
+            f"y is NaN for {len(wrong)} of {len(y)} examples, the first of them {wrong[0]}: "
+            f"leave out examples without a label or target. {_WHERE_MISSING}"
+        )
+    if missing.all():
+        raise ValueError("y is NaN throughout: there is nothing to learn from; give targets.")
+    with np.errstate(over="ignore"):
+        infinite = _first(np.isinf(y.astype(keras.config.floatx())))
+    if infinite:
+        raise ValueError(
+            f"y is {y[infinite]:g} {_place(infinite)}; targets are finite, in "
+            f"{keras.config.floatx()}, to which Keras casts them: leave it out or scale it."
+        )
+
+
+_WHERE_MISSING = (
+    "NaN says that a target was not measured where a model has several outputs or predicts fields, "
+    "with a mean loss of single entries such as mse or mae."
+)
+
+
+def check_shape(
+    found: Tensor, rule: Any, examples: int | None = None, points: Tensor | None = None
+) -> None:
+    """Raises ValueError where the shape of the targets is known not to be what the loss takes."""
+    if examples is not None and (not found or found[0] != examples):
+        raise ValueError(
+            f"y has the shape {tuple(found)}, but x has {examples} examples: give as many targets."
+        )
+    if rule.shape is None:
+        return
+    expected = (examples, *rule.shape[1:])
+    if points is not None and len(expected) > 1:
+        expected = (examples, points, *expected[2:])
+    # As Keras does, an axis of length 1 may be left out or added at the end.
+    forms = [expected, (*expected, 1)] + [expected[:-1]] * (len(expected) > 1 == expected[-1])
+    if not any(tf.TensorShape(found).is_compatible_with(form) for form in forms):
+        sizes = ("B" if examples is None else examples, *expected[1:])
+        wanted = ", ".join("M" if size is None else str(size) for size in sizes)
+        advice = ""
+        if rule.classes is not None and len(found) == len(rule.shape) + 1:
+            advice = "; one-hot targets go with CategoricalCrossentropy"
+        raise ValueError(
+            f"y has the shape {tuple(found)}; {rule.loss} takes [{wanted}] with this model's "
+            f"output{advice}."
+        )
+
+
+def check_weights(weights: Any, examples: int, name: str = "sample_weight") -> None:
+    """Raises ValueError for sample weights that are not finite or of another number."""
+    if not weights.shape or len(weights) != examples:
+        raise ValueError(
+            f"{name} has the shape {weights.shape}, but x has {examples} examples: give each a "
+            "weight."
+        )
+    found = _first(~np.isfinite(weights))
+    if found:
+        raise ValueError(
+            f"{name} is {weights[found]} {_place(found)}; weights are finite, 0 for what is not to "
+            "count."
+        )
+
+
+def assertions(y: Any, weights: Any, rule: Any) -> Any:
+    """Assertions that a batch's targets and weights are what `check_targets` lets pass."""
+    found = []
+
+    def want(good, message):
+        axes = list(range(1, len(good.shape)))
+        good = tf.reduce_all(good, axis=axes)
+        first = tf.where(~good)[:1, 0]  # of a batch that may be empty on a replica
+        found.append(tf.debugging.Assert(tf.reduce_all(good), [message, first]))
+
+    if y is not None:
+        check_shape(y.shape, rule)
+        if y.dtype.is_floating:
+            infinite = tf.math.is_inf(y)
+            if rule.missing:
+                want(~infinite, "y is infinite; targets are finite numbers. First example:")
+            else:
+                want(
+                    ~(infinite | tf.math.is_nan(y)),
+                    "y is NaN or infinite: leave out examples without a label or target. "
+                    f"{_WHERE_MISSING} First example:",
+                )
+        if rule.classes is not None and y.dtype != tf.bool:
+            good = (y >= 0) & (y < rule.classes)
+            if y.dtype.is_floating:
+                good &= tf.equal(y, tf.round(y))
+            if rule.ignored is not None:
+                good |= tf.equal(y, tf.cast(rule.ignored, y.dtype))
+            want(
+                good,
+                f"y holds another label than 0 to {rule.classes - 1}, whole numbers, which "
+                f"{rule.loss} takes. First example:",
+            )
+        if rule.probabilities and y.dtype != tf.bool:
+            want(
+                ~((y < 0) | (y > 1)),  # NaN may be left out
+                f"y holds another number than 0, 1 or what lies between, which {rule.loss} takes. "
+                "First example:",
+            )
+    if weights is not None and weights.dtype.is_floating:
+        want(
+            tf.math.is_finite(weights),
+            "sample_weight is NaN or infinite; give 0 for what is not to count. First example:",
+        )
+    return found
+
+
+def entries(y: Any, y_pred: Tensor, weights: Any) -> Any:
+    """Targets and outputs with an axis of length 1 behind, and weights of 0 where y is NaN.
+
+    On these an entrywise loss or metric is a function of each single entry, and its mean over
+    entries with their weights is the one over what was measured.
+
+    Args:
+        y: targets, NaN where not measured.
+        y_pred: outputs of the shape [B, ..., K].
+        weights: None, or sample weights that begin with B.
+
+    Returns:
+        Targets and outputs [B, ..., K, 1], weights as `y_pred` or None, and the mask of what was
+        measured as `y_pred`.
+    """
+    y_pred = tf.convert_to_tensor(y_pred)
+    y = tf.cast(tf.reshape(y, tf.shape(y_pred)), y_pred.dtype)
+    measured = ~tf.math.is_nan(y)
+    y = tf.where(measured, y, tf.stop_gradient(y_pred))  # whatever is finite will do
+    if weights is not None:
+        weights = tf.cast(weights, y_pred.dtype)
+        ones = [1] * (len(y_pred.shape) - len(weights.shape))
+        weights = tf.reshape(weights, tf.concat([tf.shape(weights), ones], axis=0))
+    return y[..., None], y_pred[..., None], weights, measured
+
+
+def is_entrywise(metric: Any) -> bool:
+    """Whether a metric is a mean over entries, so that it is one over some of them too."""
+    if type(metric) is keras.metrics.RootMeanSquaredError:
+        return True
+    plain = type(metric).update_state is keras.metrics.MeanSquaredError.update_state
+    return plain and metric._fn in _ENTRYWISE
+
+
+def _first(wrong):
+    """The index of the first True, or None."""
+    return tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.any() else None
+
+
+def _place(index):
+    """An entry in words."""
+    example, *others = index
+    return f"for example {example}" + (f", entry {others}" if others else "")

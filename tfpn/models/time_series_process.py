@@ -1,0 +1,64 @@
+"""The Gaussian processes that the first layer fits to the channels of a time series."""
+
+import tensorflow as tf
+
+from tfpn.contract import KEYS
+from tfpn.math.operator import Operator
+from tfpn.math.uncertainty import Diagonal
+from tfpn.types import Distribution, Mixin, Observations, Tensor
+
+
+class InputProcess(Mixin):
+    """The part of `PNTimeSeriesClassifier` that shows how its first layer reads the input."""
+
+    def input_process(self, x: Observations, query: Tensor) -> Distribution:
+        """The Gaussian process that the first convolution fits to each input channel.
+
+        It is the posterior of the channel itself, without the noise of its readings: mean and
+        standard deviation at the query points are the fit and its band. The band is that of the
+        priors as they were trained: with a small ``marginal_likelihood_weight`` they serve the
+        task more than the fit, and the band is too narrow for readings that were left out. Readings
+        taken for exact have the least noise that the convolution itself gives them in its dtype.
+
+        Args:
+            x: the input dict.
+            query: points [B, M, 1], or [1, M, 1] for the same ones in all examples; any number.
+
+        Returns:
+            A `tfpn.distributions.ProcessValues` with batch shape [B, in_channels] and event shape
+            [M], in float64.
+
+        Raises:
+            ValueError: for a query of another shape.
+
+        Example:
+
+        >>> import numpy as np, tfpn
+        >>> x = tfpn.observations([[[0.2], [0.8]]], [[1.0, -1.0]])
+        >>> model = tfpn.models.PNTimeSeriesClassifier(channels=2, num_blocks=1, spacing=0.2)
+        >>> fit = model.input_process(x, [[[0.2], [0.5]]])
+        >>> fit.mean().shape, bool(fit.stddev()[0, 0, 0] < fit.stddev()[0, 0, 1])
+        (TensorShape([1, 1, 2]), True)
+        """
+        from tfpn.distributions.process_values import process_values
+
+        layer = self.blocks[0].convolution
+        # In float64 from the start, for times that float32 does not resolve.
+        points, values, variance = (tf.cast(x[key], tf.float64) for key in KEYS)
+        query = tf.cast(query, tf.float64)
+        if query.shape.rank == 3 and query.shape[0] == 1:
+            query = tf.repeat(query, points.shape[0], axis=0)
+        if not query.shape.is_compatible_with([points.shape[0], None, 1]):
+            raise ValueError(
+                f"query has shape {tuple(query.shape)}; expected [{points.shape[0]}, M, 1], or "
+                "[1, M, 1] for the same points in all examples."
+            )
+        observed = layer._in_float64(points, values, variance)
+        zeros = tf.zeros([1, 1], tf.float64)
+        itself = Operator(query, tf.ones([1, 1, 1], tf.float64), zeros, zeros[..., None], zeros[0])
+        channels = range(values.shape[-1])
+        return process_values(
+            [(Diagonal(), observed.channel(c), itself, None) for c in channels],
+            dtype=tf.float64,
+            source=f"{type(layer).__name__} {layer.name!r}",
+        )

@@ -1,0 +1,108 @@
+"""The data set and the model of a recipe, and whether they go together."""
+
+from typing import Any
+
+from tfpn.contract import KEYS
+from tfpn.recipes.checking import loader, model_class
+from tfpn.recipes.reading import Recipe, RecipeError
+from tfpn.types import Array, Model
+
+
+def load_data(recipe: Recipe) -> Any:
+    """Loads the data set of a resolved recipe.
+
+    Raises:
+        RecipeError: a file is missing, a package is missing, or the loader refuses an argument.
+    """
+    return _call(recipe, "data", loader(recipe))
+
+
+def build_model(recipe: Recipe) -> Model:
+    """Builds the (uncompiled) model of a resolved recipe.
+
+    Raises:
+        RecipeError: the model refuses an argument.
+    """
+    return _call(recipe, "model", model_class(recipe))
+
+
+def check_data(recipe: Recipe, model: Model, data: Any) -> None:
+    """Checks that a classifier takes the observations and labels of a data set.
+
+    Args:
+        recipe: the resolved `Recipe` of both.
+        model: the model, as `build_model` makes it.
+        data: the data set, as `load_data` loads it.
+
+    Raises:
+        RecipeError: the model's dimension, channels or number of classes do not suit the data.
+    """
+    parts = [part for part in (data.train, data.validation, data.test) if part is not None]
+    name = recipe.sections["data"]["name"]
+
+    def refuse(key, found, wanted):
+        raise RecipeError(
+            f"{recipe.origin('model', key)}: model.{key}: found {found}, but the data set {name} "
+            f"has {wanted}"
+        )
+
+    for key, array, what in (
+        ("spatial_dim", "points", "points in {} dimensions"),
+        ("in_channels", "values", "values in {} channels"),
+    ):
+        found, wanted = model.input[array].shape[-1], parts[0].x[array].shape[-1]
+        if found != wanted:
+            refuse(key, found, f"{what.format(wanted)}; give {wanted}")
+    for key in model.input:
+        if key not in KEYS and not hasattr(parts[0], key):
+            raise RecipeError(
+                f"[data] {name} has no {key}, which the model takes beside the observations; give "
+                "the loader's argument that keeps them, or a model without them"
+            )
+    found = {key: model.input[key].shape[-1] for key in ("statics",) if key in model.input}
+    for key, size in found.items():
+        wanted = getattr(parts[0], key).shape[-1]
+        if size != wanted:
+            refuse(f"num_{key}", size, f"{wanted} {key}; give {wanted}")
+    labels = [int(label) for part in parts for label in (part.y.min(), part.y.max())]
+    lowest, highest, classes = min(labels), max(labels), model.output.shape[-1]
+    if lowest < 0:
+        raise RecipeError(f"[data] {name}: found the label {lowest}; count the classes from 0")
+    weights = recipe.sections["training"]["class_weight"]
+    if weights and len(weights) != classes:
+        raise RecipeError(
+            f"{recipe.origin('training', 'class_weight')}: training.class_weight: found "
+            f"{len(weights)} numbers for {classes} classes; give one for each, or []"
+        )
+    monitor = recipe.sections["training"]["monitor"]
+    if classes != 2 and monitor in ("val_auroc", "val_average_precision"):
+        raise RecipeError(
+            f"{recipe.origin('training', 'monitor')}: training.monitor: found {monitor!r}, which "
+            f"is of two classes, and the model has {classes}; give val_loss or val_accuracy"
+        )
+    if highest >= classes:
+        wanted = f"labels from {lowest} to {highest}; give at least {highest + 1}"
+        refuse("num_classes", classes, wanted)
+
+
+def model_inputs(model: Model, part: Any) -> dict[str, Array]:
+    """What a model takes of a part of a data set, by name.
+
+    The observations, and where the model has further inputs, the part's arrays of those names, as
+    the statics of `tfpn.datasets.physionet2012`.
+
+    >>> import tfpn
+    >>> part = tfpn.datasets.digits(keep=5).test
+    >>> sorted(model_inputs(tfpn.models.PNCNN(channels=2, num_blocks=1), part))
+    ['points', 'values', 'variance']
+    """
+    return {key: part.x[key] if key in part.x else getattr(part, key) for key in model.input}
+
+
+def _call(recipe, section, function):
+    arguments = {k: v for k, v in recipe.sections[section].items() if k != "name"}
+    name = recipe.sections[section]["name"]
+    try:
+        return function(**arguments)
+    except (OSError, ImportError, ValueError, TypeError, RuntimeError) as error:
+        raise RecipeError(f"[{section}] {name}: {error}") from error

@@ -1,0 +1,157 @@
+"""Checks of a recipe's keys and values, and its defaults."""
+
+import dataclasses
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tfpn import augmentation
+from tfpn.recipes.arguments import Argument, arguments_of
+from tfpn.recipes.reading import SECTIONS, Recipe, RecipeError, check_known
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """The keys of [training], with their types and defaults."""
+
+    epochs: int = 30
+    batch_size: int = 50
+    learning_rate: float = 3e-3
+    schedule: str = "cosine"
+    seed: int = 0
+    # One weight for each class, which multiplies the loss of its examples; [] for none.
+    class_weight: Sequence[float] = ()
+    # Epochs without improvement of `monitor` after which to stop, 0 for never. With a number the
+    # run keeps the weights of the best epoch.
+    patience: int = 0
+    monitor: str = "val_loss"
+    # Whether batches hold examples of like length and are cut to the longest of them.
+    by_length: bool = False
+
+
+# What `monitor` may name, and whether more of it is better.
+MONITORS = {
+    "val_loss": False,
+    "val_accuracy": True,
+    "val_auroc": True,
+    "val_average_precision": True,
+}
+SCHEDULES = ("cosine", "constant")
+
+
+def resolve(recipe: Recipe) -> Recipe:
+    """Checks every key and value of a recipe and fills in the defaults.
+
+    Args:
+        recipe: a `Recipe`.
+
+    Returns:
+        A new `Recipe` in which every value that TOML can hold is written out. A recipe without the
+        section "data", for data from elsewhere, stays without.
+
+    Raises:
+        RecipeError: an unknown data set, model or key, a wrong type, or a value out of range.
+    """
+    sections = {"training": _filled(recipe, "training", arguments_of(Training))}
+    _check_training(recipe, sections["training"])
+    ranges = {k: v for k, v in arguments_of(augmentation.jitter).items() if k not in ("x", "rng")}
+    sections["augmentation"] = _filled(recipe, "augmentation", ranges)
+    for key, value in sections["augmentation"].items():
+        try:
+            augmentation.check_range(key, value)
+        except ValueError as error:
+            origin = recipe.origin("augmentation", key)
+            raise RecipeError(f"{origin}: augmentation.{error}") from error
+    for section, lookup in (("data", loader), ("model", model_class)):
+        if section not in recipe.sections:
+            continue
+        function = lookup(recipe)
+        sections[section] = {
+            "name": recipe.sections[section]["name"],
+            **_filled(recipe, section, arguments_of(function)),
+        }
+    _check_counts(recipe, sections["model"])
+    ordered = {section: sections[section] for section in SECTIONS if section in sections}
+    return Recipe(recipe.name, ordered, recipe.source, recipe.overridden)
+
+
+def loader(recipe: Recipe) -> Callable[..., Any]:
+    """The loader of `tfpn.datasets` that a recipe's [data] names."""
+    from tfpn import datasets
+
+    known = [n for n in datasets.__all__ if inspect.isfunction(getattr(datasets, n))]
+    return getattr(datasets, _named(recipe, "data", known))
+
+
+def model_class(recipe: Recipe) -> type[Any]:
+    """The class of `tfpn.models` that a recipe's [model] names."""
+    import keras
+
+    from tfpn import models
+
+    def is_model(value):
+        return inspect.isclass(value) and issubclass(value, keras.Model)
+
+    known = [n for n in models.__all__ if is_model(getattr(models, n))]
+    return getattr(models, _named(recipe, "model", known))
+
+
+def _filled(recipe: Recipe, section: str, known: Mapping[str, Argument]) -> dict[str, Any]:
+    found = {key: argument.plain for key, argument in known.items()}
+    filled = {key: value for key, value in found.items() if value is not None}
+    for key, value in recipe.sections[section].items():
+        if key == "name" and section in ("data", "model"):
+            continue
+        origin = recipe.origin(section, key)
+        check_known(key, known, f"{origin}: unknown key in [{section}]:")
+        filled[key] = known[key].read(value, f"{origin}: {section}.{key}")
+    return filled
+
+
+def _check_training(recipe, training):
+    def refuse(key, wanted):
+        origin = recipe.origin("training", key)
+        raise RecipeError(f"{origin}: training.{key}: found {training[key]!r}; give {wanted}")
+
+    for key in ("epochs", "batch_size"):
+        if training[key] < 1:
+            refuse(key, "an integer of at least 1")
+    if not (training["learning_rate"] > 0 and math.isfinite(training["learning_rate"])):
+        refuse("learning_rate", "a positive number")
+    if training["schedule"] not in SCHEDULES:
+        refuse("schedule", f"one of {', '.join(SCHEDULES)}")
+    if training["patience"] < 0:
+        refuse("patience", "a number of epochs, or 0 to train all of them")
+    if training["monitor"] not in tuple(MONITORS):  # a list has no hash
+        refuse("monitor", f"one of {', '.join(MONITORS)}")
+    weights = training["class_weight"]
+    if not all(isinstance(w, int | float) and 0 < w < math.inf for w in weights):
+        refuse("class_weight", "a positive number for each class, or []")
+    if not 0 <= training["seed"] < 2**32:
+        refuse("seed", "an integer from 0 to 2**32 - 1")
+
+
+def _check_counts(recipe, values):
+    """Refuses a [model] number below 1 where the default is an integer: these are all counts.
+
+    A default of 0 stands for none.
+    """
+    for key, argument in arguments_of(model_class(recipe)).items():
+        default = argument.default
+        if type(default) is int and values[key] < (least := min(1, default)):
+            raise RecipeError(
+                f"{recipe.origin('model', key)}: model.{key}: found {values[key]}; "
+                f"give an integer of at least {least}"
+            )
+
+
+def _named(recipe, section, known):
+    name = recipe.sections[section].get("name")
+    if not isinstance(name, str):
+        raise RecipeError(
+            f"{recipe.source}: found {section}.name = {name!r}; "
+            f"set it to one of {', '.join(sorted(known))}"
+        )
+    check_known(name, known, f"{recipe.origin(section, 'name')}: unknown {section}.name")
+    return name

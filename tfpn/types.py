@@ -1,0 +1,68 @@
+"""The types of the public API's arguments and results, by short names.
+
+TensorFlow and Keras ship no types, so tensors and models are `Any` to a type checker; the names say
+what is meant. Importing this module loads neither.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+
+# A tensor, a symbolic tensor of Keras, or what `tf.convert_to_tensor` reads.
+Tensor: TypeAlias = Any
+# A Keras model, a Keras layer, a distribution of TensorFlow Probability, a Matplotlib figure.
+Model: TypeAlias = Any
+Layer: TypeAlias = Any
+Distribution: TypeAlias = Any
+Figure: TypeAlias = Any
+# The base of classes that take their attributes from what they are mixed into.
+if TYPE_CHECKING:
+    Mixin: Any = object
+else:
+    Mixin = object
+# A dtype of NumPy or TensorFlow, its name, or for layers a Keras dtype policy.
+DType: TypeAlias = Any
+
+Array: TypeAlias = np.ndarray
+# What `numpy.asarray` reads.
+ArrayLike: TypeAlias = Any
+# The dict of "points", "values" and "variance" of `tfpn.observations`, or a layer's output.
+Observations: TypeAlias = Mapping[str, Tensor]
+Shape: TypeAlias = Sequence[int | None]
+PathLike: TypeAlias = str | os.PathLike[str]
+# The values of a Keras layer's or model's constructor.
+Config: TypeAlias = dict[str, Any]
+Logs: TypeAlias = Mapping[str, Any]
+Verbose: TypeAlias = Literal["auto", 0, 1, 2]
+
+# Choices that are closed. Names that are registered, as of kernels and uncertainties, are `str`.
+Trains: TypeAlias = Literal["kernel", "all"]
+VarianceEstimator: TypeAlias = Literal["exact", "stochastic"]
+Probes: TypeAlias = Literal["rademacher", "gaussian"]
+Constraint: TypeAlias = Literal["dissipative", "free"]
+
+
+class Configurable(Protocol):
+    """An object that saving can write down, such as a `ScaleMixture` or an `Activation`."""
+
+    def get_config(self) -> Config: ...
+
+
+class Representation(Protocol):
+    """A representation of `equivariance.SO2`."""
+
+    @property
+    def dim(self) -> int: ...
+
+
+# A correlation function by its name, a `ScaleMixture`, or a mixture's dict of lists.
+KernelLike: TypeAlias = str | Mapping[str, Any] | Configurable
+# An activation by its name, an `Activation`, a function, or the table of a saved one.
+ActivationLike: TypeAlias = str | Mapping[str, Any] | Configurable | Callable[..., Any]
+# "space", a box (low, high), or a disc {"centre": ..., "radius": ...}.
+Pooling: TypeAlias = str | Sequence[Any] | Mapping[str, Any]
+# {frequency: copies}, pairs of both, a number of scalars, or a representation.
+FieldsLike: TypeAlias = int | Mapping[int, int] | Sequence[Any] | Representation
+Initializer: TypeAlias = str | Mapping[str, Any] | Callable[..., Any]
