@@ -13,7 +13,7 @@ NAMES = ("zeroth_order", "first_order", "second_order")
 
 
 @st.composite
-def representation(draw, group, largest=20):
+def representation(draw, group, largest=16):
     atoms = sample_groups.atoms(group)
     total = draw(st.integers(1, 2)) * draw(st.sampled_from(atoms))
     for _ in range(draw(st.integers(0, 2))):
@@ -32,7 +32,7 @@ def representation(draw, group, largest=20):
 @given(data=st.data())
 def test_symbols_commute_with_the_group(group, data):
     # Without irreducible parts a pair is solved as a whole: keep it small.
-    largest = 20 if group in sample_groups.BUILT_IN else 5
+    largest = 16 if group in sample_groups.BUILT_IN else 5
     rep_in = data.draw(representation(group, largest))
     rep_out = data.draw(representation(group, largest))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
