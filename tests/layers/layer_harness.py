@@ -1,6 +1,7 @@
 """What every layer is held to: cases, inputs and comparisons."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from tfpn import layers
 KEYS = ("points", "values", "variance")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Case:
     """A layer's class, the arguments of the tests' instance, and what it computes."""
 
@@ -42,6 +43,18 @@ class Case:
         layer(x)
         perturb(layer)
         return layer
+
+    @functools.cache  # noqa: B019
+    def shared(self, dtype="float64"):
+        """A built layer for all tests that do not change it."""
+        return self.built(make_input(self.sporadic, dtype), dtype)
+
+    @functools.cache  # noqa: B019
+    def graph(self, dtype="float64"):
+        """The shared layer as a graph, for any number of examples and points."""
+        layer, x = self.shared(dtype), make_input(self.sporadic, dtype)
+        signature = {key: tf.TensorSpec([None, None, v.shape[-1]], dtype) for key, v in x.items()}
+        return tf.function(lambda x: layer(x), input_signature=[signature])
 
 
 def perturb(layer, seed=1):

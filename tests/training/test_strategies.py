@@ -57,7 +57,10 @@ def some_data(size, seed):
 
 
 def fitted(strategy, task):
-    """Log and weights of a small model fitted to `some_data`, in float64."""
+    """Log and weights of a small model fitted to `some_data`, in float64.
+
+    One device takes its steps eagerly, which is quicker for so few.
+    """
     x, y = some_data(EXAMPLES, 0)
     head = {"num_classes": 3}
     loss, metric = keras.losses.SparseCategoricalCrossentropy(from_logits=True), "accuracy"
@@ -72,7 +75,8 @@ def fitted(strategy, task):
             marginal_likelihood_weight=0.1, dtype="float64",
         )  # fmt: skip
         model.adapt(x)
-        model.compile(keras.optimizers.SGD(0.1), loss, metrics=[metric])
+        eager = strategy.num_replicas_in_sync == 1
+        model.compile(keras.optimizers.SGD(0.1), loss, metrics=[metric], run_eagerly=eager)
     data = tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH)
     history = model.fit(data, epochs=2, verbose=0).history
     return history, model.get_weights()
@@ -172,8 +176,8 @@ def free_ports(count):
         return [one.getsockname()[1] for one in sockets]
 
 
-@pytest.fixture(scope="module")
-def one_device(tmp_path_factory):
+@pytest.fixture
+def one_device(tmp_path_factory, eagerly):
     """The folder of a run on one device."""
     folder = tmp_path_factory.mktemp("one") / "run"
     with pytest.MonkeyPatch.context() as patch:
