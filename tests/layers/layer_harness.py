@@ -45,12 +45,12 @@ class Case:
         return layer
 
     @functools.cache  # noqa: B019
-    def shared(self, dtype="float64"):
+    def shared(self, dtype):
         """A built layer for all tests that do not change it."""
         return self.built(make_input(self.sporadic, dtype), dtype)
 
     @functools.cache  # noqa: B019
-    def graph(self, dtype="float64"):
+    def graph(self, dtype):
         """The shared layer as a graph, for any number of examples and points."""
         layer, x = self.shared(dtype), make_input(self.sporadic, dtype)
         signature = {key: tf.TensorSpec([None, None, v.shape[-1]], dtype) for key, v in x.items()}

@@ -33,7 +33,7 @@ def symbolic(x, batch=None, points=None):
 @every_case
 def test_equals_the_slow_version_in_float64(case):
     x = make_input(case.sporadic)
-    layer = case.shared()
+    layer = case.shared("float64")
     output = layer(x)
     # 1e-12 of the largest entry: two different algorithms, condition numbers below 1e3.
     assert_same(output, case.reference(layer, x), rtol=1e-12, atol=3e-12)
@@ -118,7 +118,7 @@ def test_configuration_holds_every_argument(case, changed):
 @pytest.mark.parametrize("dtype", ["float32", "mixed_float16", "mixed_bfloat16"])
 def test_other_policies_compute_in_float32(case, dtype):
     exact = make_input(case.sporadic)
-    reference = case.shared()
+    reference = case.shared("float64")
     x = {key: value.astype("float32") for key, value in exact.items()}
     layer = case.make(dtype)
     layer(x)
@@ -139,7 +139,7 @@ def test_padding_stays_unobserved(case):
     if case.pools:
         return _check_pooled_example_without_observation(case)
     x = make_input(case.sporadic)
-    output = case.shared()(x)
+    output = case.shared("float64")(x)
     padding = np.isinf(x["variance"]).all(-1)
     assert padding.sum() == 8
     assert (np.asarray(output["values"])[padding] == 0).all()
@@ -151,7 +151,7 @@ def test_padding_stays_unobserved(case):
 
 def _check_pooled_example_without_observation(case):
     x = make_input(case.sporadic)
-    output = case.shared()(x)
+    output = case.shared("float64")(x)
     assert (np.asarray(output["values"])[2] == 0).all()
     assert (np.asarray(output["variance"])[2] >= np.asarray(output["variance"]).max(0)).all()
 
@@ -159,7 +159,7 @@ def _check_pooled_example_without_observation(case):
 @every_case
 def test_what_is_stored_where_unobserved_has_no_influence(case):
     x = make_input(case.sporadic)
-    layer = case.shared()
+    layer = case.shared("float64")
     expected, expected_gradients = layer(x), gradients(layer, x)
     hidden = {key: value.copy() for key, value in x.items()}
     hidden["values"][np.isinf(x["variance"])] = np.nan
@@ -182,7 +182,7 @@ def test_what_is_stored_where_unobserved_has_no_influence(case):
 @every_case
 def test_permuted_points_permute_the_output(case):
     x = make_input(case.sporadic)
-    layer = case.shared()
+    layer = case.shared("float64")
     order = np.array([3, 0, 5, 1, 4, 2])
     found = layer({key: value[:, order] for key, value in x.items()})
     expected = layer(x)
@@ -194,7 +194,7 @@ def test_permuted_points_permute_the_output(case):
 @every_case
 def test_permuted_examples_permute_the_output(case):
     x = make_input(case.sporadic)
-    layer = case.shared()
+    layer = case.shared("float64")
     found = layer({key: value[::-1] for key, value in x.items()})
     assert_same(found, {k: np.asarray(v)[::-1] for k, v in layer(x).items()}, **EXACT)
 
@@ -202,7 +202,7 @@ def test_permuted_examples_permute_the_output(case):
 @every_case
 def test_more_unobserved_points_change_nothing(case):
     x = make_input(case.sporadic)
-    layer = case.shared()
+    layer = case.shared("float64")
     fills = {"points": 0.4, "values": 7.0, "variance": np.inf}
     longer = {
         key: np.concatenate([value[:, :2], np.full_like(value[:, :3], fills[key]), value[:, 2:]], 1)
@@ -217,7 +217,7 @@ def test_more_unobserved_points_change_nothing(case):
 @every_case
 def test_shifted_points_shift_the_output(case):
     x = make_input(case.sporadic)
-    layer, shift = case.shared(), np.array([3.7, -2.2])
+    layer, shift = case.shared("float64"), np.array([3.7, -2.2])
     moved = {**x, "points": x["points"] + shift}
     other = layer
     if case.arguments.get("box"):
@@ -268,7 +268,7 @@ def test_empty_batch_gives_an_empty_result(case):
 @every_case
 def test_lists_of_numbers_are_read_as_arrays(case):
     x = make_input(case.sporadic)
-    layer = case.shared()
+    layer = case.shared("float64")
     assert_same(layer({key: value.tolist() for key, value in x.items()}), layer(x), rtol=0)
     unbuilt = case.make("float32")
     output = unbuilt({key: list(value) for key, value in x.items()})
@@ -279,8 +279,8 @@ def test_lists_of_numbers_are_read_as_arrays(case):
 @pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
 def test_negative_variance_is_refused(case, graph):
     x = make_input(case.sporadic)
-    layer = case.shared()
-    call = case.graph() if graph else layer
+    layer = case.shared("float64")
+    call = case.graph("float64") if graph else layer
     call(x)
     for wrong in (-1e-6, np.nan):
         # In one channel alone: the mean over the channels stays positive.
