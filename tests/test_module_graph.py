@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 PACKAGES = ["equivariance", "tfpn"]
-FOLDERS = [*PACKAGES, "tests", "benchmarks"]
+FOLDERS = [*PACKAGES, "tests", "benchmarks", "examples"]
 
 
 def files(package):

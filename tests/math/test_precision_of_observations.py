@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 import tfpn
-from tfpn.math import convolve, convolve_mean, integrate
+from tfpn.math import blocks, convolve, convolve_mean, integrate
+from tfpn.math.posterior.channel import ChannelNoise
 
 NOISE = ("shared", "channel")
 LIMIT = 1e-3
@@ -189,6 +190,15 @@ def gradients(arguments, dtype, mode, **options):
     return {key: np.asarray(value) for key, value in function(tensors).items()}
 
 
+def assert_gradients_close(found, expected):
+    for key, value in expected.items():
+        assert found[key].dtype == np.float32
+        assert np.isfinite(value).all()
+        axes = tuple(range(1, value.ndim)) if key in ("points", "values", "variance") else None
+        size = np.abs(value).max(axis=axes, keepdims=True)
+        assert np.all(np.abs(found[key] - value) <= LIMIT * size), key
+
+
 @pytest.mark.parametrize("noise, mode", [("shared", "eager"), ("shared", "xla"),
                                          ("channel", "eager")])  # fmt: skip
 def test_gradients_equal_those_in_float64(noise, mode):
@@ -209,14 +219,88 @@ def test_gradients_equal_those_in_float64(noise, mode):
     }  # fmt: skip
     arguments = {key: np.asarray(value, np.float32) for key, value in arguments.items()}
     found = gradients(arguments, tf.float32, mode, noise=noise)
-    expected = gradients(arguments, tf.float64, "eager", noise=noise)
-    for key, value in expected.items():
-        assert found[key].dtype == np.float32
-        seen = np.isfinite(value)
-        assert seen.all()
-        axes = tuple(range(1, value.ndim)) if key in ("points", "values", "variance") else None
-        size = np.abs(value).max(axis=axes, keepdims=True)
-        assert np.all(np.abs(found[key] - value) <= LIMIT * size), key
+    assert_gradients_close(found, gradients(arguments, tf.float64, "eager", noise=noise))
+
+
+def channels_of_all_kinds():
+    """Four examples of three channels, and which pairs float32's digits suffice for.
+
+    Example 0 is noisy, but for coinciding accurate readings in channel 1 and none in channel 2; 1
+    has such readings in channels 0 and 2; 2 is noisy throughout; 3 has readings at its query points
+    so far apart that nothing is enlarged, and so accurate that too little is left.
+    """
+    rng = np.random.default_rng(6)
+    points = rng.uniform(size=(4, 24, 2))
+    points[:2, 12:] = points[:2, :12] + 1e-5
+    points[3] = 5.0 * np.stack(np.meshgrid(np.arange(6), np.arange(4)), -1).reshape(24, 2)
+    variance = np.full((4, 24, 3), 0.01)
+    variance[0, :, 1] = 1e-6
+    variance[0, :, 2] = np.inf
+    variance[1, :, ::2] = 10.0 ** rng.uniform(-6, -5, size=(24, 2))
+    variance[2, rng.uniform(size=(24, 3)) < 0.4] = np.inf
+    variance[3] = 1e-6
+    query = points[:, :5] + np.where(np.arange(4) < 3, 0.01, 0.0)[:, None, None]
+    fine = np.ones((4, 3), bool)
+    fine[0, 1] = fine[1, 0] = fine[1, 2] = False
+    fine[3] = False
+    values = 0.1 * rng.normal(size=(4, 24, 3)) * np.sqrt(variance.clip(0, 1)) + points[..., :1]
+    arguments = {
+        "points": points, "values": values, "variance": variance, "query": query,
+        "weights": rng.normal(size=(2, 3, 2)), "drift": 1e-3 * rng.normal(size=(2, 2)),
+        "diffusion": np.tile(1e-6 * np.eye(2), (2, 1, 1)), "signal_std": np.full(3, 1.0),
+        "length_scale": np.full(3, 0.3), "observation_variance": 1e-7, "bias": rng.normal(size=2),
+    }  # fmt: skip
+    return {key: np.asarray(value, np.float32) for key, value in arguments.items()}, fine
+
+
+@pytest.fixture
+def chosen(monkeypatch):
+    """The pairs that are asked of `ChannelNoise.mixed` in float64, call by call."""
+    asked, mixed = [], ChannelNoise.mixed
+
+    def recorded(self, *arguments, chosen=None, **options):
+        if chosen is not None and tf.executing_eagerly():
+            assert self.values.dtype == tf.float64
+            asked.append(chosen.numpy())
+        return mixed(self, *arguments, chosen=chosen, **options)
+
+    monkeypatch.setattr(ChannelNoise, "mixed", recorded)
+    return asked
+
+
+@pytest.mark.parametrize("prior", ["shared", "channel"])
+@pytest.mark.parametrize("pairs", [1, 5, 1000])
+def test_channels_are_computed_where_their_digits_suffice(prior, pairs, chosen, monkeypatch):
+    """Blocks of one pair, of some that are not all of one kind, and of all."""
+    arguments, fine = channels_of_all_kinds()
+    if prior == "shared":
+        arguments.update({key: arguments[key][0] for key in ("signal_std", "length_scale")})
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", pairs * 24 * 24 * 4)
+    found = convolve(**arguments, noise="channel")
+    np.testing.assert_array_equal(chosen, [~fine])
+    wide = {key: value.astype(np.float64) for key, value in arguments.items()}
+    expected = convolve(**wide, noise="channel")
+    for one, other in zip(found[::2], expected[::2], strict=True):
+        size = np.maximum(np.abs(other).max(axis=-1, keepdims=True), 1.0)
+        assert one.dtype == tf.float32
+        assert np.all(np.abs(one.numpy() - other) <= LIMIT * size)
+    np.testing.assert_allclose(found[1], expected[1], rtol=LIMIT)
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
+def test_gradients_of_channels_of_all_kinds(mode, monkeypatch):
+    arguments, _ = channels_of_all_kinds()
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 5 * 24 * 24 * 4)
+    found = gradients(arguments, tf.float32, mode, noise="channel")
+    assert_gradients_close(found, gradients(arguments, tf.float64, "eager", noise="channel"))
+
+
+def test_a_batch_of_noisy_channels_asks_nothing_of_float64(chosen):
+    arguments, _ = channels_of_all_kinds()
+    batched = ("points", "values", "variance", "query")
+    noisy = {key: value[2:3] if key in batched else value for key, value in arguments.items()}
+    convolve(**noisy, noise="channel")
+    assert not np.any(chosen)
 
 
 @pytest.mark.parametrize("noise", NOISE)

@@ -231,6 +231,27 @@ def test_no_step_is_taken_on_a_bad_batch(how, count):
                 model.evaluate(Batches(batches[1:]), verbose=0)
 
 
+def test_a_short_data_set_for_validation_is_read_before_the_first_step():
+    model, x = build("plane", "labels")
+    y = np.arange(EXAMPLES, dtype="float32") % 3
+    model.compile("sgd", SPARSE, run_eagerly=True)
+    for batches, match in list(bad_batches(x, y))[::5]:
+        unknown = next(handed_over(batches))  # a generator's size
+        known = unknown.apply(tf.data.experimental.assert_cardinality(2))
+        for steps in ({}, {"validation_steps": 2}):
+            with pytest.raises(ValueError, match=f"^validation_data: batch 1: {match}"):
+                model.fit(x, y, validation_data=known, **steps, verbose=0)
+        with pytest.raises(ValueError, match="^validation_data: batch 1: "):
+            model.fit(x, y, 32, 1, 0, None, 0.0, known, True, None, None, 0, None, 2)
+        assert model.optimizer.iterations == 0
+        # A batch that is not used is not looked at.
+        model.fit(x, y, validation_data=known, validation_steps=1, verbose=0)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=match):
+            model.fit(x, y, validation_data=unknown, verbose=0)
+        assert model.optimizer.iterations == 2
+        model.optimizer.iterations.assign(0)
+
+
 def test_ignored_labels_pass():
     model, x = build("plane", "labels")
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)

@@ -78,11 +78,11 @@ def convolve(
         probes: "rademacher" (+1 or -1) or "gaussian" (the paper's, with a larger error).
         seed: of the probes, an integer or an integer tensor [2]; needed with "stochastic".
         double_precision: whether float32 arguments are computed in float64 where float32's digits
-            do not suffice: with noise="shared" and the exact variance the examples whose points are
-            close for their noise or where little is left of the prior variance, and otherwise all.
-            Then mean, variance and likelihood are right to about 1e-3 of themselves. False is for
-            features whose variances are no measurement's: all but the factorisation of shared noise
-            is float32's. Without effect in float64.
+            do not suffice: with the exact variance the examples (with noise="channel" the channels
+            of each example) whose points are close for their noise, and the examples where little
+            is left of the prior variance; otherwise all. Then mean, variance and likelihood are
+            right to about 1e-3 of themselves. False is for features whose variances are no
+            measurement's: all but the factorisation is float32's. Without effect in float64.
 
     Returns:
         mean [B, M, c_out], variance [B, M, c_out] and the negative log marginal likelihood of

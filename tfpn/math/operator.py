@@ -51,6 +51,16 @@ class Operator:
         prior = self.prior(kernel)
         return mix_channels(tf.reshape(prior, [1, -1]), self._weights_by_pair(prior.shape[0]))[0]
 
+    def priors(self, kernel):
+        """`prior` of each input channel, [c_in, K, K]."""
+        prior = self.prior(kernel)
+        return tf.broadcast_to(prior, [self.weights.shape[1], *prior.shape[1:]])
+
+    def prior_variances(self, kernel):
+        """What each input channel adds to the outputs' prior variances, [c_in, c_out]."""
+        weights = self.weights
+        return tf.einsum("bij,iba,jba->ba", self.priors(kernel), weights, weights)
+
     def mix(self, response):
         """``sum_{k,b} W_k[b, a] response[..., k, b] + bias``, [B, M, K, c_in] -> [B, M, c_out]."""
         count, channels, out = self.weights.shape

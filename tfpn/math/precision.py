@@ -13,12 +13,17 @@ import tensorflow as tf
 
 from tfpn.math.blocks import WHOLE, block_length, in_blocks, largest
 from tfpn.math.fusion import fusion
+from tfpn.math.posterior.channel import ChannelNoise
 from tfpn.math.shapes import axis_sizes
 
 # Where float32 does, see `in_float64_where_coarse`: found by random points at the paper's shapes,
 # where one variance in a thousand is then off by 5e-4 of itself, and one example in ten is coarse.
 _LARGEST_AMPLIFICATION = 400.0
 _LEAST_LEFT = 3e-4
+# The same for pairs (example, channel), which are factorised in float32 too: one variance in a
+# thousand is then off by 2e-4, none of 50,000 by 4e-4, and no likelihood by more than 2e-4.
+_LARGEST_PAIR_AMPLIFICATION = 200.0
+_LEAST_PAIRS_LEFT = 1e-3
 _FEW = 4  # examples that are computed in float64 at a time
 
 _EXAMPLES = "examples"  # rows of tensors with an axis of examples
@@ -54,10 +59,16 @@ def _cast(dtype, value):
 def in_float64_where_coarse(function, observed, operator):
     """Mean, variance and likelihood in float32, and for coarse examples in float64.
 
-    The covariance matrix is factorised in float64 in any case. Float32 rounds covariances with the
-    points by eps = 6e-8 of s^2, which the whitener enlarges by up to `Posterior.amplification`; and
-    a difference to the prior variance loses the digits that are left of it. An example is coarse
-    where either is large. Where the amplification is not known, all examples are.
+    With shared noise the covariance matrix is factorised in float64 in any case. Float32 rounds
+    covariances with the points by eps = 6e-8 of s^2, which the whitener enlarges by up to
+    `Posterior.amplification`; and a difference to the prior variance loses the digits that are left
+    of it. An example is coarse where either is large. Where the amplification is not known, all
+    examples are.
+
+    With noise for each channel a pair (example, channel) is coarse by itself where its
+    amplification is large, and all pairs of an example where the others leave too little. All
+    others are factorised in float32 as well: then rounding counts as a noise variance that is small
+    beside what the pair has.
 
     Args:
         function: takes a posterior, an operator's functionals, the operator and its outputs' prior
@@ -83,6 +94,8 @@ def in_float64_where_coarse(function, observed, operator):
         observed, variance=observed.resolved_variance(), floor_dtype=tf.float64
     )
     posterior = resolved.posterior()
+    if isinstance(posterior, ChannelNoise):
+        return _pairs_where_coarse(resolved, operator)
     amplification = posterior.amplification()
     if amplification is None:
         return in_float64(whole, observed, operator)
@@ -101,6 +114,30 @@ def in_float64_where_coarse(function, observed, operator):
         _each_example(fine, one) + other
         for one, other in zip((mean, variance, nll), found, strict=True)
     )
+
+
+def _pairs_where_coarse(observed, operator):
+    """`in_float64_where_coarse` of channels with noise of their own."""
+
+    def mixed(observed, operator, **options):
+        kernel, weights = observed.kernel, tf.transpose(operator.weights, [1, 0, 2])
+        return observed.posterior().mixed(
+            operator.functionals(kernel), weights, operator.priors(kernel), **options
+        )
+
+    mean, variance, nll, fine = mixed(observed, operator, limit=_LARGEST_PAIR_AMPLIFICATION)
+    # What float32 leaves of the prior variance that an example's fine pairs add to an output.
+    prior = tf.matmul(tf.cast(fine, variance.dtype), operator.prior_variances(observed.kernel))
+    enough = tf.reduce_all(variance >= _LEAST_PAIRS_LEFT * prior[:, None], axis=[1, 2])
+    fine &= enough[:, None]
+    wide = tf.nest.map_structure(functools.partial(_cast, tf.float64), operator)
+    coarse = mixed(observed.cast(tf.float64), wide, chosen=~fine)[:3]
+    enough, fine = (tf.cast(flags, mean.dtype) for flags in (enough, fine))
+    found = _each_example(enough, mean), _each_example(enough, variance), fine * nll
+    mean, variance, nll = (
+        one + tf.cast(other, one.dtype) for one, other in zip(found, coarse, strict=True)
+    )
+    return mean + operator.bias, tf.nn.relu(variance), nll
 
 
 def _each_example(factors, tensor):

@@ -1,5 +1,6 @@
 """Checks of all that a model is given, before a step is taken on it."""
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,13 +20,16 @@ from tfpn.models.targets import (
 )
 from tfpn.types import Array, Mixin, Verbose
 
+# Batches of a data set for validation that are read before the first step.
+_FEW_BATCHES = 1000
+
 
 class Checked(Mixin):
     """Mix-in for the models: Keras's methods, after a check of what they are given.
 
-    Arrays are checked whole, before the first step. Batches of data sets and generators are checked
-    one by one before the step on each, outside of what XLA compiles, so that no step is taken on
-    a bad one.
+    Arrays are checked whole, before the first step, and so is a `tf.data.Dataset` for validation
+    of known size. Batches of other data sets and generators are checked one by one before the step
+    on each, outside of what XLA compiles, so that no step is taken on a bad one.
     """
 
     def fit(
@@ -55,7 +59,9 @@ class Checked(Mixin):
                 single entries' (see `compute_loss`).
             batch_size, epochs, verbose, callbacks, validation_split, shuffle: as Keras's.
             validation_data: as Keras's; the input dict and targets, and sample weights if there are
-                any, or a data set.
+                any, or a data set. A `tf.data.Dataset` of at most 1000 batches by its
+                ``cardinality()`` is read once before the first step, to check it; anything else is
+                checked batch by batch, after the first epoch.
             class_weight, sample_weight: as Keras's, finite numbers.
             *args: further arguments of Keras's.
             **kwargs: the same, by name.
@@ -71,6 +77,9 @@ class Checked(Mixin):
         x, y, sample_weight = self._checked_data(x, y, sample_weight)
         _check_class_weight(class_weight)
         validation_data = self._checked_validation(validation_data)
+        # The third of Keras's arguments that follow.
+        steps = kwargs.get("validation_steps") or next(iter(args[2:]), None)
+        self._check_few_batches(validation_data, steps)
         warn_before_fit(self, self._target_scale, x, y, validation_split, validation_data)
         if self.train_function is None:
             self._create_variables(x, y)
@@ -261,6 +270,29 @@ class Checked(Mixin):
                 f"{', '.join(self.inputs_dict)}, found a {type(x).__name__}, in which nothing says "
                 "what is what; tfpn.observations makes the dict."
             )
+
+    def _check_few_batches(self, data, steps):
+        """Reads a data set for validation once, if it is known to be short.
+
+        Args:
+            data: anything that Keras takes.
+            steps: batches of it that are used, or None for all.
+        """
+        if not isinstance(data, tf.data.Dataset):
+            return
+        used = data if steps is None else data.take(steps)
+        if not 0 < used.cardinality() <= _FEW_BATCHES:  # below 0: not known, or without end
+            return
+        for number, batch in enumerate(used):
+            try:
+                self._checked_batch(batch)
+            except tf.errors.InvalidArgumentError as error:
+                # TensorFlow writes what is asserted, and then the data b'...' that explain it.
+                said = re.sub(
+                    r"^.*?Summarized data: b?(['\"])(.*?)\1", r"\2", error.message, flags=re.S
+                )
+                said = " ".join(said.split())
+                raise ValueError(f"validation_data: batch {number}: {said}") from error
 
     def _check_first_form(self, data):
         """Checks the form of a data set's batches, where it is known without reading from one."""

@@ -294,15 +294,6 @@ class PNNetwork(Checked, Trainable, Predictive, keras.Model):
         return model
 
 
-def check_outputs(num_classes: int | None, num_outputs: int | None) -> None:
-    """Raises ValueError if a model is to be a classifier and a regressor."""
-    if num_classes is not None and num_outputs is not None:
-        raise ValueError(
-            f"give num_classes or num_outputs, not both: found {num_classes} and "
-            f"{num_outputs}; for regression set num_classes=None."
-        )
-
-
 def _is_concrete(value):
     """Whether it holds numbers now: an array, or a tensor outside of traced functions."""
     return isinstance(value, np.ndarray) or hasattr(value, "numpy")

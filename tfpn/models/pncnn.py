@@ -3,15 +3,15 @@
 import keras
 import tensorflow as tf
 
-from tfpn.checks import check_choice, check_count, check_positive
+from tfpn.checks import check_count, check_positive
 from tfpn.layers import PNConv
 from tfpn.layers.prob_activation import activation_config
 from tfpn.math.kernels import kernel_config
-from tfpn.math.posterior import NOISE
 from tfpn.math.uncertainty import UNCERTAINTY
+from tfpn.models.arguments import check_arguments
 from tfpn.models.blocks import channel_block
 from tfpn.models.head import linear_head, points_dtype, pooling_layer, read_pooling
-from tfpn.models.network import PNNetwork, check_outputs, network_inputs
+from tfpn.models.network import PNNetwork, network_inputs
 from tfpn.types import (
     ActivationLike,
     Distribution,
@@ -137,25 +137,23 @@ class PNCNN(PNNetwork):
         name: str | None = None,
         trainable: bool = True,
     ) -> None:
-        check_outputs(num_classes, num_outputs)
-        check_choice("uncertainty", uncertainty, tuple(UNCERTAINTY))
-        check_choice("input_noise", input_noise, tuple(NOISE))
-        check_count("num_blocks", num_blocks)
-        check_count("channels", channels)
-        if feature_noise is not None:
-            check_positive("feature_noise", feature_noise)
+        config = check_arguments(
+            UNCERTAINTY,
+            num_classes=num_classes,
+            num_outputs=num_outputs,
+            uncertainty=uncertainty,
+            input_noise=input_noise,
+            feature_noise=feature_noise,
+            num_blocks=num_blocks,
+            channels=channels,
+        )
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # also where it came from the global policy, for reloading
         pooling = read_pooling(pooling)
-        config = {
-            "num_classes": num_classes,
-            "num_outputs": num_outputs,
-            "channels": channels,
-            "num_blocks": num_blocks,
+        config |= {
             "num_basis": num_basis,
             "spatial_dim": spatial_dim,
             "in_channels": in_channels,
-            "uncertainty": uncertainty,
             "rank": rank,
             "variance_estimator": variance_estimator,
             "num_probes": num_probes,
@@ -166,9 +164,7 @@ class PNCNN(PNNetwork):
             "kernel": kernel_config(kernel),
             "spacing": spacing,
             "length_per_spacing": length_per_spacing,
-            "input_noise": input_noise,
             "observation_noise": observation_noise,
-            "feature_noise": feature_noise,
             "marginal_likelihood_weight": marginal_likelihood_weight,
             "marginal_likelihood_trains": marginal_likelihood_trains,
             "pooling": pooling,

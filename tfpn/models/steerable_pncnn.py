@@ -7,21 +7,21 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfpn.checks import check_choice, check_count, check_positive
+from tfpn.checks import check_count
 from tfpn.layers import GatedReLU, SteerableMix, SteerableNormalization, SteerablePNConv
 from tfpn.layers.steerable_base import check_seed, fields_config, optional_fields
 from tfpn.layers.steerable_flows import copy_flow
 from tfpn.math.kernels import kernel_config
-from tfpn.math.posterior import NOISE
 from tfpn.math.steerable.fields import (
     block_numbers,
     count_channels,
     read_fields,
 )
 from tfpn.math.uncertainty import STEERABLE, UNCERTAINTY
+from tfpn.models.arguments import check_arguments
 from tfpn.models.blocks import Block
 from tfpn.models.head import linear_head, points_dtype, pooling_layer, read_pooling
-from tfpn.models.network import PNNetwork, check_outputs, network_inputs
+from tfpn.models.network import PNNetwork, network_inputs
 from tfpn.models.readout import FieldReadout
 from tfpn.models.steerable_checks import (
     check_flow,
@@ -173,13 +173,16 @@ class SteerablePNCNN(FieldReadout, PNNetwork):
         name: str | None = None,
         trainable: bool = True,
     ) -> None:
-        check_outputs(num_classes, num_outputs)
-        check_choice("uncertainty", uncertainty, STEERABLE)
-        check_choice("input_noise", input_noise, tuple(NOISE))
-        check_count("num_blocks", num_blocks)
-        check_count("copies", copies)
-        if feature_noise is not None:
-            check_positive("feature_noise", feature_noise)
+        config = check_arguments(
+            STEERABLE,
+            num_classes=num_classes,
+            num_outputs=num_outputs,
+            uncertainty=uncertainty,
+            input_noise=input_noise,
+            feature_noise=feature_noise,
+            num_blocks=num_blocks,
+            copies=copies,
+        )
         frequencies = read_block_frequencies(frequencies)
         in_fields = fields_config(read_fields(in_fields, "in_fields"))
         out_fields = fields_config(optional_fields(out_fields, "out_fields"))
@@ -190,24 +193,17 @@ class SteerablePNCNN(FieldReadout, PNNetwork):
         check_flow(flow, frequencies, {"in_fields": in_fields, "out_fields": out_fields})
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # also where it came from the global policy, for reloading
-        config = {
-            "num_classes": num_classes,
-            "num_outputs": num_outputs,
+        config |= {
             "out_fields": out_fields,
-            "copies": copies,
             "frequencies": frequencies,
-            "num_blocks": num_blocks,
             "num_basis": num_basis,
             "in_fields": in_fields,
             "flow": None if flow is None else keras.saving.serialize_keras_object(flow),
             "constraint": constraint,
-            "uncertainty": uncertainty,
             "normalization": normalization,
             "kernel": kernel_config(kernel),
             "spacing": spacing,
-            "input_noise": input_noise,
             "observation_noise": observation_noise,
-            "feature_noise": feature_noise,
             "marginal_likelihood_weight": marginal_likelihood_weight,
             "marginal_likelihood_trains": marginal_likelihood_trains,
             "pooling": pooling,

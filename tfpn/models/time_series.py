@@ -6,16 +6,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn.checks import check_choice, check_count, check_positive
+from tfpn.checks import check_choice, check_count
 from tfpn.contract import KEYS
 from tfpn.layers import PNConv
 from tfpn.layers.prob_activation import activation_config
 from tfpn.math.kernels import kernel_config
 from tfpn.math.posterior import NOISE
 from tfpn.math.uncertainty import UNCERTAINTY
+from tfpn.models.arguments import check_arguments
 from tfpn.models.blocks import channel_block
 from tfpn.models.head import linear_head, points_dtype, pooling_layers, read_pooling
-from tfpn.models.network import PNNetwork, check_outputs, first_examples, network_inputs
+from tfpn.models.network import PNNetwork, first_examples, network_inputs
 from tfpn.models.pncnn import PNCNN
 from tfpn.models.time_series_block import SporadicBlock
 from tfpn.models.time_series_checks import check_statics, read_query, warn_of_points_outside
@@ -172,20 +173,23 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
         name: str | None = None,
         trainable: bool = True,
     ) -> None:
-        check_outputs(num_classes, num_outputs)
+        config = check_arguments(
+            UNCERTAINTY,
+            num_classes=num_classes,
+            num_outputs=num_outputs,
+            uncertainty=uncertainty,
+            input_noise=input_noise,
+            feature_noise=feature_noise,
+            num_blocks=num_blocks,
+            channels=channels,
+        )
         if num_classes is None and num_outputs is None:
             raise ValueError("give num_classes, or num_outputs for regression: found None for both")
-        check_choice("uncertainty", uncertainty, tuple(UNCERTAINTY))
-        check_choice("input_noise", input_noise, tuple(NOISE))
         check_choice("missingness", missingness, MISSINGNESS)
         check_choice("context", context, CONTEXT)
         check_choice("input_prior", input_prior, tuple(NOISE))
-        check_count("num_blocks", num_blocks)
-        check_count("channels", channels)
         if num_statics:
             check_count("num_statics", num_statics)
-        if feature_noise is not None:
-            check_positive("feature_noise", feature_noise)
         box: Any = read_pooling(pooling)
         pooling = box
         query = read_query(query, pooling)
@@ -202,11 +206,7 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
             )
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # also where it came from the global policy, for reloading
-        config = {
-            "num_classes": num_classes,
-            "num_outputs": num_outputs,
-            "channels": channels,
-            "num_blocks": num_blocks,
+        config |= {
             "num_basis": num_basis,
             "in_channels": in_channels,
             "num_statics": num_statics,
@@ -215,20 +215,17 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
             "context": context,
             "clock": clock,
             "windows": windows,
-            "input_noise": input_noise,
             "input_prior": input_prior,
             "variance_estimator": variance_estimator,
             "num_probes": num_probes,
             "probes": probes,
             "seed": seed,
-            "uncertainty": uncertainty,
             "rank": rank,
             "activation": activation_config(activation),
             "normalization": normalization,
             "kernel": kernel_config(kernel),
             "spacing": spacing,
             "observation_noise": observation_noise,
-            "feature_noise": feature_noise,
             "marginal_likelihood_weight": marginal_likelihood_weight,
             "marginal_likelihood_trains": marginal_likelihood_trains,
             "pooling": pooling,

@@ -73,6 +73,19 @@ def whiten(covariance: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
     >>> float(f[0, 0, 0] ** 2), round(float(log_det[0]), 4)  # 1 / (3 + 1), log(3 + 1)
     (0.25, 1.3863)
     """
+    whitener, log_det = attempted_whitening(covariance, variance)
+    # A failed factorisation is silent NaN on a CPU.
+    log_det = tf.debugging.check_numerics(
+        log_det,
+        "the covariance of the observations could not be factorised: their variance is too small "
+        "for this dtype, or a length scale or signal is not finite",
+    )
+    with tf.control_dependencies([log_det]):
+        return tf.identity(whitener), log_det
+
+
+def attempted_whitening(covariance: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+    """`whiten`, with NaN among both results where the factorisation fails."""
     observed = _observed(variance)
     root = tf.where(observed, tf.math.rsqrt(variance), 0.0)
     scale = tf.expand_dims(root, -2)
@@ -83,14 +96,6 @@ def whiten(covariance: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
     inverse = tf.linalg.triangular_solve(factor, identity)
     log_det = 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)), axis=-1)
     log_det += tf.reduce_sum(tf.where(observed, tf.math.log(variance), 0.0), axis=-1)
-    # A failed factorisation is silent NaN on a CPU.
-    log_det = tf.debugging.check_numerics(
-        log_det,
-        "the covariance of the observations could not be factorised: their variance is too small "
-        "for this dtype, or a length scale or signal is not finite",
-    )
-    with tf.control_dependencies([log_det]):
-        inverse = tf.identity(inverse)
     message = "second derivatives of Gaussian process posteriors are not implemented"
     return tuple(
         tf.raw_ops.PreventGradient(input=result, message=message)

@@ -21,7 +21,7 @@ from tfpn.math.fusion import fusion
 from tfpn.math.kernels import Kernel
 from tfpn.math.posterior.interface import Fixed, Flowed, Functionals, Posterior
 from tfpn.math.posterior.shared import factorise
-from tfpn.math.shapes import axis_sizes
+from tfpn.math.shapes import axis_sizes, reshape
 from tfpn.types import Tensor, Trains
 
 # Rows of tensors: points of examples, points of pairs, pairs, examples of pairs, channels of pairs.
@@ -57,7 +57,7 @@ class ChannelNoise(Posterior):
         given, kinds, rebuilt = self._rows_of(functionals)
         (queries, count), size = functionals.shape, axis_sizes(self.noise)[2]
 
-        def function(posterior, *rows):
+        def function(posterior, valid, *rows):
             mean, explained, nll = posterior.condition(rebuilt(*rows))
             return mean[..., 0], explained[:, :, 0], nll[..., 0]
 
@@ -70,6 +70,64 @@ class ChannelNoise(Posterior):
         )
         mean, explained, nll = map(self._by_channel, found)
         return tf.transpose(mean, [0, 2, 3, 1]), tf.transpose(explained, [0, 2, 1, 3, 4]), nll
+
+    def mixed(
+        self,
+        functionals: Functionals,
+        weights: Tensor,
+        prior: Tensor,
+        *,
+        chosen: Tensor | None = None,
+        limit: float | None = None,
+    ) -> Any:
+        """Outputs that add up functionals of the channels, as if some pairs did not exist.
+
+        No array holds what is explained of all pairs.
+
+        Args:
+            functionals: F at each of M places.
+            weights: of each channel's functionals in an output, [c, F, out].
+            prior: the functionals' prior covariances, [c, F, F].
+            chosen: bool [B, c], the pairs that exist; all by default.
+            limit: pairs whose `SharedNoise.amplification` is larger do not exist either. Then the
+                factorisation is in the values' dtype, and one that fails counts as such a pair.
+
+        Returns:
+            Mean and variance [B, M, out], not rectified; the negative log marginal likelihood
+            [B, c]; and which pairs exist, bool [B, c].
+        """
+        given, kinds, rebuilt = self._rows_of(functionals, by_pair=chosen is not None)
+        (queries, count), size = functionals.shape, axis_sizes(self.noise)[2]
+        out = weights.shape[-1]
+
+        def function(posterior, valid, weights, prior, *rows):
+            if limit is not None:
+                valid &= posterior.amplification() <= limit
+                posterior = posterior.without(~valid)
+            mean, explained, nll = posterior.condition(rebuilt(*rows))
+            left = reshape(prior[:, None] - explained[:, :, 0], [None, queries, count * count])
+            pairs = weights[:, :, None] * weights[:, None]
+            pairs = tf.reshape(pairs, [-1, count * count, out])
+            exists = tf.cast(valid, nll.dtype)
+            by_pair = exists[:, None, None]
+            return (
+                by_pair * tf.matmul(mean[..., 0], weights),
+                by_pair * tf.matmul(left, pairs),
+                exists * nll[..., 0],
+                tf.stop_gradient(exists),
+            )
+
+        found = self._in_blocks(
+            function,
+            [weights, prior, *given],
+            [_CHANNELS, _CHANNELS, *kinds],
+            results=[*[(_EXAMPLES, [queries, out])] * 2, *[(_PAIRS, [])] * 2],
+            numbers=largest(size * size, queries * count * largest(size, count), queries * out),
+            chosen=chosen,
+            attempt=limit is not None,
+        )
+        mean, variance, nll, exists = found
+        return mean, variance, self._by_channel(nll), self._by_channel(exists) > 0.0
 
     def mean(self, functionals: Functionals) -> Any:
         if not self.kernel.each:
@@ -86,7 +144,7 @@ class ChannelNoise(Posterior):
     def solve(self, columns: Tensor) -> Any:
         count, size = columns.shape[-1], axis_sizes(self.noise)[2]
 
-        def function(posterior, columns):
+        def function(posterior, valid, columns):
             found, nll = posterior.solve(columns[:, :, None])
             return found[:, :, 0], nll[..., 0]
 
@@ -120,11 +178,13 @@ class ChannelNoise(Posterior):
             likelihood_noise=chosen(self.likelihood_noise),
         )
 
-    def _rows_of(self, functionals):
+    def _rows_of(self, functionals, by_pair=False):
         """Tensors of functionals, their kinds of rows, and a function that puts rows back."""
-        if self.kernel.each and isinstance(functionals, Flowed):
-            # Their covariances with the points differ from channel to channel.
-            return [functionals.query, functionals.kernel], [_EXAMPLES, _CHANNELS], Flowed
+        if isinstance(functionals, Flowed) and (self.kernel.each or by_pair):
+            # Their covariances with the points differ from channel to channel, or are asked for by
+            # a few of the pairs only.
+            kinds = [_EXAMPLES, _CHANNELS if self.kernel.each else WHOLE]
+            return [functionals.query, functionals.kernel], kinds, Flowed
         cross = functionals.cross(self.points)
         batch, queries, count, size = axis_sizes(cross)
 
@@ -138,17 +198,20 @@ class ChannelNoise(Posterior):
     def _by_channel(self, rows):
         return tf.reshape(rows, [*axis_sizes(self.values)[:2], *axis_sizes(rows)[1:]])
 
-    def _in_blocks(self, function, given, kinds, *, results, numbers):
-        """What the function finds for each pair.
+    def _in_blocks(self, function, given, kinds, *, results, numbers, chosen=None, attempt=False):
+        """What the function finds for each pair, added up where several have one row.
 
         Args:
-            function: takes the `SharedNoise` of a block's pairs, and the rows of ``given`` there.
+            function: takes the `SharedNoise` of a block's pairs, which of them are not padding,
+                and the rows of ``given`` there.
             given: tensors, or what `tf.nest` takes apart into tensors.
             kinds: of the rows of each.
             results: pairs of the kind of rows and the shape of one, for each result.
             numbers: size of a pair's largest array.
+            chosen: bool [B, c], the pairs to take; all by default.
+            attempt: of `factorise`.
         """
-        plan = _Pairs(self.noise, numbers)
+        plan = _Pairs(self.noise, numbers, chosen)
         given = [
             *(self.points, self.values[..., None], self.noise, self.likelihood_noise, self.kernel),
             *given,
@@ -168,11 +231,18 @@ class ChannelNoise(Posterior):
             )
             with fusion(False):  # a block's number of points is its own
                 posterior = factorise(
-                    kernel, points, values, noise, likelihood_noise, trains=self.trains
+                    *(kernel, points, values, noise, likelihood_noise),
+                    trains=self.trains,
+                    attempt=attempt,
                 )
-                return function(posterior, *rest)
+                return function(posterior, block.rows["valid"], *rest)
 
         axes = {_POINTS: 2, _ENTRIES: 3}
+        numbers_of_rows = {
+            _EXAMPLES: axis_sizes(self.noise)[0],
+            _PAIRS: plan.pairs,
+            _ENTRIES: plan.pairs * plan.points,
+        }
         return in_blocks(
             in_block,
             plan,
@@ -181,10 +251,7 @@ class ChannelNoise(Posterior):
                 for tensor, kind in zip(tf.nest.flatten(given), kinds, strict=True)
             ],
             kinds=kinds,
-            results=[
-                (kind, plan.pairs * (1 if kind == _PAIRS else plan.points), shape)
-                for kind, shape in results
-            ],
+            results=[(kind, numbers_of_rows[kind], shape) for kind, shape in results],
         )
 
 
@@ -196,22 +263,27 @@ def _rows(tensor, axes):
 class _Pairs:
     """The pairs in order of their number of observations, and where these are."""
 
-    def __init__(self, variance, numbers):
+    def __init__(self, variance, numbers, chosen=None):
         batch, self._channels, self.points = axis_sizes(variance)
-        self.pairs = batch * self._channels
+        self.pairs = self._taken = batch * self._channels
+        if chosen is not None:
+            chosen = tf.reshape(chosen, [self.pairs])
+            self._taken = tf.reduce_sum(tf.cast(chosen, tf.int32))
         self._length = block_length(self.pairs, numbers, variance.dtype)
-        self.count = -(-self.pairs // self._length)
+        self.count = -(-self._taken // self._length)
         self._fixed = compiled()
         if self._fixed:
-            self._order = tf.range(self.pairs)
+            number = tf.zeros([self.pairs], tf.int32)
         else:
             observed = tf.reshape(tf.math.is_finite(variance), [self.pairs, self.points])
-            numbers = tf.reduce_sum(tf.cast(observed, tf.int32), axis=-1)
-            self._order = tf.argsort(numbers, direction="DESCENDING", stable=True)
-            self._numbers = tf.gather(numbers, self._order)
+            number = tf.reduce_sum(tf.cast(observed, tf.int32), axis=-1)
             # Of each pair the observed points first.
             self._places = tf.argsort(tf.cast(~observed, tf.int32), axis=-1, stable=True)
-        self._order = tf.pad(self._order, [[0, self.count * self._length - self.pairs]])
+        if chosen is not None:
+            number = tf.where(chosen, number, -1)
+        self._order = tf.argsort(number, direction="DESCENDING", stable=True)
+        self._numbers = tf.gather(number, self._order)
+        self._order = tf.pad(self._order, [[0, self._length]])  # the last block is filled up
 
     def rows(self, index):
         """Rows of a block by their kind, and which of its pairs are not padding."""
@@ -227,5 +299,5 @@ class _Pairs:
             _PAIRS: pair,
             _EXAMPLES: pair // self._channels,
             _CHANNELS: pair % self._channels,
-            "valid": start + tf.range(self._length) < self.pairs,
+            "valid": start + tf.range(self._length) < self._taken,
         }

@@ -91,8 +91,11 @@ class SharedNoise(Posterior):
 
     def without(self, examples: Tensor) -> Self:
         none = tf.zeros([], self.whitener.dtype)
-        whitener = tf.where(tf.reshape(examples, [-1, 1, 1]), none, self.whitener)
-        return dataclasses.replace(self, whitener=whitener)
+        return dataclasses.replace(
+            self,
+            whitener=tf.where(tf.reshape(examples, [-1, 1, 1]), none, self.whitener),
+            log_det=tf.where(examples, none, self.log_det),
+        )
 
     def frugal(self, function: Callable[..., Any], *tensors: Tensor) -> Any:
         return recomputed(function, self, *tensors)
@@ -106,29 +109,35 @@ def factorise(
     likelihood_noise: Tensor,
     *,
     trains: Trains,
+    attempt: bool = False,
 ) -> SharedNoise:
     """A `SharedNoise`.
 
-    The factorisation is in float64 in any case: among N readings of one place, float32's rounding
-    of the covariance matrix would count as a noise variance of some N times 1e-7 s^2.
+    The factorisation is in float64: among N readings of one place, float32's rounding of the
+    covariance matrix would count as a noise variance of some N times 1e-7 s^2.
 
     Args:
         kernel, points, values, noise: as its attributes.
         likelihood_noise: equal to ``noise``; the marginal likelihood's gradient goes here.
         trains: "all", or "kernel" to keep that gradient from points and values.
+        attempt: whether to factorise in the values' dtype instead, with NaN where that fails. Use
+            no example whose `SharedNoise.amplification` is NaN or large.
     """
     covariance = kernel.covariance(points, points)
     likelihood_data = values, likelihood_noise, covariance
     if trains == "kernel":
         constant = _constant_in_points(covariance, kernel, points)
         likelihood_data = tf.stop_gradient(values), likelihood_noise, constant
-    wide = covariance
-    if values.dtype != tf.float64:
-        fine = tf.cast(points, tf.float64)
-        wide = kernel.cast(tf.float64).covariance(fine, fine)
-    whitener, log_det = (
-        tf.cast(t, values.dtype) for t in algebra.whiten(wide, tf.cast(noise, tf.float64))
-    )
+    if attempt:
+        whitener, log_det = algebra.attempted_whitening(covariance, noise)
+    else:
+        wide = covariance
+        if values.dtype != tf.float64:
+            fine = tf.cast(points, tf.float64)
+            wide = kernel.cast(tf.float64).covariance(fine, fine)
+        whitener, log_det = (
+            tf.cast(t, values.dtype) for t in algebra.whiten(wide, tf.cast(noise, tf.float64))
+        )
     return SharedNoise(
         kernel, points, values, noise, covariance, whitener, log_det, likelihood_data
     )
