@@ -67,8 +67,8 @@ def test_exact_readings_have_a_process_with_the_layers_least_noise(dtype):
     query = [-0.1, 0.03, 0.31, 0.3101, 0.77, 1.05]
     fit = model.input_process(x, np.reshape(query, (1, -1, 1)))
     expected, floor = exact_covariance(model.get_layer("conv_1"), x, query)
-    # Rounding counts as noise of a few N eps beside the least noise, and as eps of the prior's variance
-    # where it is subtracted; float32 knows its least noise to its eps.
+    # Rounding counts as noise of a few N eps beside the least noise, and as eps of the prior's
+    # variance where it is subtracted; float32 knows its least noise to its eps.
     eps = np.finfo(float).eps
     relative = 90 * eps * SIGNAL**2 / floor + np.finfo(dtype).eps
     absolute = 30 * eps * SIGNAL**2
