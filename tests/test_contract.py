@@ -210,18 +210,39 @@ class TestDegrees:
 
     EAST = np.array([[[2.0, 60.0], [355.0, -20.0], [181.0, -18.0]]])
 
-    @pytest.mark.parametrize("points", [GLOBE, GLOBE[..., ::-1], EAST])
+    NORTH = np.array([[[2.0, 60.0], [355.0, 20.5], [181.0, 18.0]]])
+    WITHIN = np.array([[[148.0, 10.0], [-148.0, 20.0], [100.0, -5.0]]])
+    HOURS = np.array([[[0.0], [17.5], [400.0]]])
+    DAYS = np.array([[[3.0], [200.0], [359.0]]])
+
+    @pytest.mark.parametrize(
+        "points",
+        [
+            GLOBE,
+            GLOBE[..., ::-1],
+            EAST,
+            NORTH,
+            -1.0 * NORTH * [-1.0, 1.0],
+            WITHIN,
+            np.concatenate([GLOBE, HOURS], -1),
+            np.concatenate([NORTH[..., ::-1], DAYS], -1),
+            np.concatenate([HOURS, GLOBE], -1),
+            np.concatenate([HOURS, EAST[..., ::-1]], -1),
+        ],
+    )
     def test_around_the_globe(self, points):
         with pytest.warns(UserWarning, match="points look like degrees: coordinate") as found:
             tfpn.observations(points, np.zeros(points.shape[:2]))
         assert len(found) == 1
 
     def test_shown_once(self):
+        # Before: TensorFlow's modules change the filters, which makes Python forget what it showed.
+        model = tfpn.models.PNCNN(2, channels=1, num_blocks=1, num_basis=1)
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("default")
             for _ in range(2):
                 x = tfpn.observations(self.GLOBE, np.zeros((1, 3)))
-                tfpn.models.PNCNN(2, channels=1, num_blocks=1, num_basis=1).adapt(x)
+                model.adapt(x)
         assert len([w for w in found if "degrees" in str(w.message)]) == 1
 
     @pytest.mark.parametrize(
@@ -232,7 +253,13 @@ class TestDegrees:
             np.stack(np.meshgrid(np.arange(361.0), np.arange(90.0)), -1).reshape(1, -1, 2),
             np.random.default_rng(0).uniform(-1000, 1000, size=(3, 50, 2)),
             np.random.default_rng(0).uniform([-10, 35], [40, 70], size=(3, 50, 2)),  # Europe
-            np.concatenate([GLOBE, GLOBE[..., :1]], -1),  # three dimensions
+            np.concatenate([GLOBE, GLOBE[..., :1]], -1),  # two of three are as wide
+            np.stack(np.meshgrid(np.arange(360.0), np.arange(80.0)), -1).reshape(1, -1, 2) + 0.5,
+            # A cloud of points in metres around the instrument, up to 5 high.
+            np.random.default_rng(0).uniform([-150, -150, 0], [150, 150, 5], size=(3, 500, 3)),
+            np.random.default_rng(0).uniform(-1, 1, size=(3, 500, 3)) * 50,
+            np.random.default_rng(0).uniform([-10, 35, 0], [40, 70, 360], size=(3, 50, 3)),
+            np.concatenate([HOURS, EAST, GLOBE], -1),  # more than three coordinates
         ],
     )
     def test_no_false_alarm(self, points):

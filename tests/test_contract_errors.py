@@ -93,6 +93,12 @@ SERIES = np.arange(30.0).reshape(2, 3, 5)  # [n, c, T], as libraries for time se
     "arguments, match",
     [
         ((TIMES, SERIES), r"points: .*Times \[B, N\] are points\[:, :, None\], .* points\[None\]"),
+        (
+            (TIMES[0], SERIES),
+            r"points: .*rank 1 .*Times \[T\] .*points\[None, :, None\]; if B .*tile",
+        ),
+        ((TIMES[:1, :, None], SERIES[0, 0]), r"values: .*rank 1 .*\[N\], is values\[None\]"),
+        ((TIMES[0].tolist(), SERIES), r"points: example 0 has rank 0 .*Numbers alone.*\[None, :, "),
         ((list(TIMES), SERIES), r"points: example 0 .*Times \[N_i\] are times\[:, None\]"),
         (
             (TIMES[..., None], SERIES),

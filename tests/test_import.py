@@ -26,6 +26,15 @@ def test_loads_no_heavy_package(code):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_the_package_is_the_command():
+    """``python -m tfpn``, where the script ``tfpn`` is not on the path."""
+    run = [sys.executable, "-m", "tfpn"]
+    done = subprocess.run([*run, "--help"], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("usage: tfpn ") and not done.stderr
+    done = subprocess.run([*run, "trian"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and "invalid choice: 'trian'" in done.stderr
+
+
 def test_unknown_attribute_is_an_attribute_error():
     import tfpn
 

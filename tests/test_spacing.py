@@ -75,5 +75,69 @@ def test_points_that_nearly_coincide_count_once():
     rows = (places[:, :, None] + 1e-7 * rng.normal(size=(3, 40, 3, 2))).reshape(3, 120, 2)
     for measure in (point_spacing, point_extent, typical_number):
         expected = measure(places, np.zeros((3, 40, 1)))
-        # Each distance changes by a few 1e-7.
-        assert measure(rows, np.zeros((3, 120, 1))) == pytest.approx(expected, abs=2e-6)
+        # Each distance changes by a few 1e-7. A place counts for more by three times the fourth
+        # power of up to 5e-7 in units of a thousandth of 1 / 120: 4e-5.
+        tolerance = 40 * 4e-5 if measure is typical_number else 2e-6
+        assert measure(rows, np.zeros((3, 120, 1))) == pytest.approx(expected, abs=tolerance)
+
+
+def in_turn(gap, times):
+    """Channels read one after the other, ``gap`` apart, from each of the times on."""
+    points = (times[:, None] + gap * np.arange(3)).reshape(1, -1, 1)
+    return points, np.where(np.eye(3), 0.0, np.inf)[None].repeat(len(times), 0).reshape(1, -1, 3)
+
+
+@pytest.mark.parametrize(
+    ("gap", "tolerance"),
+    [(0.0, 1e-12), (1e-7, 1e-6), (1e-4, 0.01), (1 / 3600, 0.01), (1 / 60, 0.1)],
+)
+def test_channels_read_one_after_the_other_are_as_read_at_once(gap, tolerance):
+    """A record of 48 hours: gaps up to a minute, where 1.15 hours are typical."""
+    times = np.sort(np.random.default_rng(0).uniform(0, 48, 40))
+    together = times[None, :, None], np.zeros((1, 40, 3))
+    for measure in (point_spacing, typical_number, point_extent):
+        found = measure(*in_turn(gap, times))
+        assert found == pytest.approx(measure(*together), rel=tolerance)
+
+
+def test_listing_of_readings_changes_nothing():
+    """Channels in one row or in rows of their own, in any order, a reading listed twice."""
+    rng = np.random.default_rng(3)
+    points, variance = rng.uniform(size=(2, 25, 2)), np.full((2, 25, 4), 0.1)
+    variance[rng.uniform(size=variance.shape) < 0.5] = np.inf
+    order = rng.permutation(100)
+    rows = np.repeat(points, 4, axis=1)[:, order]
+    apart = np.where(np.eye(4), variance[:, :, None], np.inf).reshape(2, 100, 4)[:, order]
+    twice = np.concatenate([points] * 2, axis=1), np.concatenate([variance] * 2, axis=1)
+    for measure in (point_spacing, typical_number, point_extent):
+        expected = measure(points, variance)
+        assert measure(rows, apart) == pytest.approx(expected, rel=1e-9)
+        # The part of the extent below which readings are repetitions is half as large.
+        assert measure(*twice) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_measures_change_in_small_steps_as_readings_part(channels):
+    """From one time to three on a lattice with the step 1, over 400 gaps: none is a jump."""
+    gaps = np.concatenate([[0.0], np.geomspace(1e-6, 0.33, 400)])
+    spacings, numbers = [], []
+    for gap in gaps:
+        points, variance = in_turn(gap, np.arange(30.0))
+        variance = variance if channels == 3 else np.zeros_like(points)
+        spacings.append(point_spacing(points, variance))
+        numbers.append(typical_number(points, variance))
+    assert spacings[0] == pytest.approx(1.0) and spacings[-1] == pytest.approx(0.33, abs=0.02)
+    assert numbers[0] == pytest.approx(30.0) and numbers[-1] == pytest.approx(90.0)
+    assert np.abs(np.diff(numbers)).max() < 6.0
+    assert np.abs(np.diff(spacings)).max() < 0.25
+    # The shortest is that of the gaps at which three times are told apart.
+    assert min(spacings) > (0.05 if channels == 3 else 2e-4)
+
+
+def test_points_of_one_channel_are_told_apart_at_once():
+    """Random places of rows with all channels are as before: neighbours' distances, by a loop."""
+    points = np.random.default_rng(5).uniform(size=(3, 30, 2))
+    distances = np.linalg.norm(points[:, :, None] - points[:, None], axis=-1)
+    expected = np.median(np.sort(distances, axis=-1)[:, :, 2])
+    assert point_spacing(points, np.zeros((3, 30, 3))) == pytest.approx(expected, rel=1e-12)
+    assert typical_number(points, np.zeros((3, 30, 3))) == pytest.approx(30.0, rel=1e-12)

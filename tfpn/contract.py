@@ -47,8 +47,8 @@ def observations(
             arrays [N_i, c], or [N_i] for one channel. NaN means not observed.
         variance: The variance of the measurement noise. None (every observed value is exact), a
             number, one number per channel [c], or the same form as `values`. 0 means exact and
-            ``+inf`` not observed. Layers raise it to a least variance: in float32, 2e-13 times the
-            example's number of observed points, at least 1e-12, times the square of the prior's
+            ``+inf`` not observed. Layers raise it to a least variance: 2e-13 times the example's
+            number of observed points, at least 1e-12, times the square of the prior's
             ``signal_std`` (see `tfpn.math.convolve`).
 
     Returns:

@@ -8,10 +8,13 @@ import numpy as np
 def warn_of_degrees(points, variance):
     """Warns, at one place, if points look like degrees that surround the globe.
 
-    They do if one coordinate is a latitude, within [-90, 90], and the other a longitude that comes
-    within 30 of both ends of [-180, 180], where the ends are one meridian, or of [0, 360] with
-    latitudes of both signs. Kilometres or pixels seldom are, and a region of the globe away from
-    the date line is not, which a plane represents up to its stretching.
+    They do if one coordinate is a latitude, within [-90, 90], and the one beside it a longitude
+    that comes within 45 of both ends of [-180, 180] or of [0, 360], where the ends are one
+    meridian: of two coordinates, or of three, with a time or a height before or after them.
+    Kilometres or pixels seldom are, and a region of the globe away from the date line is not, which
+    a plane represents up to its stretching. Left out are lattices of whole steps from [0, 1), which
+    images have, three coordinates of which two reach over [-135, 135], as clouds of points do, and
+    a last of three within [0, 360] that may be the day of the year.
 
     Args:
         points: [B, N, d].
@@ -22,19 +25,21 @@ def warn_of_degrees(points, variance):
         >>> from tfpn.degrees import warn_of_degrees
         >>> warn_of_degrees(np.array([[[0.0, 27.0], [28.0, -3.0]]]), np.zeros((1, 2, 1)))
     """
-    if points.shape[-1] != 2:
+    if points.shape[-1] not in (2, 3):
         return
     seen = points[np.isfinite(variance).any(axis=-1)]
     if not len(seen):
         return
     low, high = seen.min(axis=0), seen.max(axis=0)
-    for east in (0, 1):
-        north = 1 - east
-        if low[north] < -90 or high[north] > 90:
-            continue
-        signed = -180 <= low[east] < -150 and 150 < high[east] <= 180
-        unsigned = 0 <= low[east] < 30 and 330 < high[east] <= 360 and low[north] < 0 < high[north]
-        if signed or unsigned:
+    signed = (low >= -180) & (low < -135) & (high > 135) & (high <= 180)
+    unsigned = (low >= 0) & (low < 45) & (high > 315) & (high <= 360)
+    latitude = (low >= -90) & (high <= 90)
+    wide = (low < -135) & (high > 135)
+    for east, north in ((0, 1), (1, 0), (1, 2), (2, 1))[: 2 * points.shape[-1] - 2]:
+        image = _is_image(seen[:, [east, north]])
+        days = east == 2 and latitude[0]  # after a longitude and a latitude, perhaps
+        around = signed[east] or (unsigned[east] and not image and not days)
+        if around and latitude[north] and not np.delete(wide, [east, north]).any():
             # Its own line as the place, so that Python shows it once.
             warnings.warn(
                 f"points look like degrees: coordinate {east} reaches from {low[east]:g} to "
@@ -45,3 +50,9 @@ def warn_of_degrees(points, variance):
                 stacklevel=1,
             )
             return
+
+
+def _is_image(points):
+    """Whether coordinates are those of an image's pixels."""
+    low = points.min(axis=0)
+    return bool(np.all((low >= 0) & (low < 1)) and np.all((points - low) % 1 == 0))

@@ -33,6 +33,19 @@ def numeric(name, data):
     return array
 
 
+# Of arrays of some rank, by whether they are the points.
+_ADVICE = {
+    (
+        True,
+        1,
+    ): " Times [T] of a single example are points[None, :, None]; if B examples share them, "
+    "give numpy.tile(points[None, :, None], (B, 1, 1)).",
+    # Times [B, N] or an example [N, d].
+    (True, 2): " Times [B, N] are points[:, :, None], and a single example [N, d] points[None].",
+    (False, 1): " A single example of one channel, [N], is {0}[None].",
+}
+
+
 def stack(name, data, width=None):
     """Reads an argument as one array [B, N, d or c], padded with 0, and the lengths [B].
 
@@ -45,11 +58,7 @@ def stack(name, data, width=None):
         array = array[:, :, None]
     if array.ndim != 3:
         alternative = "" if name == "points" else " or, for one channel, [B, N]"
-        advice = ""
-        if array.ndim == 2:  # which may be times [B, N] or an example [N, d]
-            advice = (
-                " Times [B, N] are points[:, :, None], and a single example [N, d] points[None]."
-            )
+        advice = _ADVICE.get((name == "points", array.ndim), "").format(name)
         raise ValueError(
             f"{name}: found an array of rank {array.ndim} with the shape {list(array.shape)}; "
             f"give {form(name)}{alternative}, or a list with one array per example.{advice}"
@@ -109,6 +118,11 @@ def _example(name, index, data):
             advice = (
                 " Times [N_i] are times[:, None] for each example, and a single example [N, d] "
                 "goes into a list of its own."
+            )
+        elif example.ndim == 0:
+            advice = (
+                " Numbers alone, [N], are one example: times as numpy.array(times)[None, :, None], "
+                "values of one channel as numpy.array(values)[None]."
             )
         raise ValueError(
             f"{label} has rank {example.ndim} and the shape {list(example.shape)}; "

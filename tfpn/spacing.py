@@ -9,9 +9,14 @@ from scipy import spatial
 _EXAMPLES = 256
 _POINTS = 2048
 
-# Points nearer than this part of the examples' extent are one: clocks and instruments differ in
-# their last digits, and float32 has no more than ten such steps.
+# Readings of one channel nearer than this part of their mean distance, or of the largest extent of
+# an example, are repetitions by degrees: clocks and instruments differ in their last digits.
+_REPEATED = 0.001
 _SAME = 1e-6
+
+# Readings of different channels nearer than this part of the spacing within channels are, by
+# degrees, of one time or place: many instruments read their channels one after the other.
+_TOGETHER = 0.1
 
 
 def point_spacing(points, variance):
@@ -21,13 +26,21 @@ def point_spacing(points, variance):
     points, where the nearest is often much nearer than is typical, it stays close to the step of
     a lattice of the same density.
 
+    Points have weights, so that the result is continuous in them. Readings of one channel that
+    coincide count once, nearby ones by degrees up to a thousandth of their mean distance in a row
+    (or a millionth of the largest example's extent). A reading that has other channels beside it,
+    nearer than a tenth of the spacing of readings of the same channel, shares the weight of one
+    point with them: so channels that are read one after the other give what they give if read at
+    once. The neighbour is where the weights of points ever farther away reach 3 with the point
+    itself, and the median is a weighted one; between points both are interpolated.
+
     Args:
         points: array [B, N, d].
-        variance: array [B, N, c]; points with no finite entry are padding.
+        variance: array [B, N, c], +inf where a channel is not observed; points with no finite
+            entry are padding.
 
     Returns:
-        A float, in units of the points. Points that coincide, to a millionth of the largest
-        example's extent, count once; of two points alone it is their distance. At most 256
+        A float, in units of the points. Of two points alone it is their distance. At most 256
         examples, evenly spread, and 2048 points of each are read.
 
     Raises:
@@ -40,19 +53,17 @@ def point_spacing(points, variance):
     >>> grid = np.linspace(0, 1, 11)[None, :, None]
     >>> round(point_spacing(grid, np.zeros_like(grid)), 6)
     0.1
+    >>> pairs = np.repeat(grid, 2, axis=1) + [[[0.0], [0.001]] * 11]  # two channels, in turn
+    >>> round(point_spacing(pairs, np.where(np.eye(2), 0.0, np.inf)[[0, 1] * 11][None]), 2)
+    0.1
     """
-    distances = []
-    for distinct in _distinct_points(points, variance):
-        some = distinct[:: -(-len(distinct) // _POINTS)]
-        # The first neighbour found is the point itself.
-        neighbour = min(3, len(distinct))
-        distances.append(spatial.cKDTree(distinct).query(some, k=[neighbour])[0][:, 0])
-    if not distances:
+    examples = _weighted_points(points, variance)
+    if not examples:
         raise ValueError(
             "no example has two distinct observed points, so their spacing cannot be measured; "
             "give `spacing` to the layer or model instead of calling adapt()."
         )
-    spacing = float(np.median(np.concatenate(distances)))
+    spacing = _median_distance((places, weights) for places, weights in examples)
     if not 0.0 < spacing < np.inf:
         raise ValueError(
             f"the points' spacing comes out as {spacing}: their distances are too large or too "
@@ -77,15 +88,17 @@ def point_extent(points, variance):
     >>> point_extent(points, np.zeros((1, 2, 1)))
     3.0
     """
-    sides = [np.ptp(distinct, axis=0).max() for distinct in _distinct_points(points, variance)]
-    return float(np.median(sides)) if sides else 0.0
+    examples = _weighted_points(points, variance)
+    sides = [np.ptp(places, axis=0).max() for places, _ in examples]
+    return _median(sides, [_share(weights) for _, weights in examples]) if sides else 0.0
 
 
 def typical_number(points, variance):
     """Median over examples of the number of distinct observed points.
 
     Args:
-        points, variance: as in `point_spacing`; as many examples are read.
+        points, variance: as in `point_spacing`; as many examples are read, and nearby points count
+            by degrees as there.
 
     Returns:
         A float; 1 if no example has two distinct observed points.
@@ -97,30 +110,142 @@ def typical_number(points, variance):
     >>> typical_number(points, np.zeros((1, 3, 1)))
     2.0
     """
-    numbers = [len(distinct) for distinct in _distinct_points(points, variance)]
-    return float(np.median(numbers)) if numbers else 1.0
+    examples = _weighted_points(points, variance)
+    numbers = [weights.sum() for _, weights in examples]
+    return _median(numbers, [_share(weights) for _, weights in examples]) if numbers else 1.0
 
 
-def _distinct_points(points, variance):
-    """The distinct observed points of some examples, where there are two or more."""
+def _weighted_points(points, variance):
+    """Places and weights of some examples, where these count as more than one point.
+
+    A place's weight is the number of points that it counts for: 1 if it is alone.
+    """
     examples = []
     for index in np.unique(
         np.linspace(0, len(points) - 1, min(len(points), _EXAMPLES)).astype(int)
     ):
-        observed = np.isfinite(variance[index]).any(axis=-1)
-        distinct = np.unique(np.asarray(points[index][observed], np.float64), axis=0)
-        if len(distinct) > 1:
-            examples.append(distinct)
+        observed = np.isfinite(variance[index])
+        some = observed.any(axis=-1)
+        places, of = np.unique(
+            np.asarray(points[index][some], np.float64), axis=0, return_inverse=True
+        )
+        if len(places) > 1:
+            counts = np.zeros((len(places), observed.shape[-1]))
+            np.add.at(counts, of.ravel(), observed[some])
+            examples.append((places, counts))
     if not examples:
-        return
-    extent = max(np.ptp(distinct, axis=0).max() for distinct in examples)
-    for distinct in examples:
-        # In units of the extent, as squares of huge distances overflow.
-        tree = spatial.cKDTree(distinct / extent)
-        pairs = tree.query_pairs(_SAME, output_type="ndarray")
-        distinct = np.delete(distinct, pairs[:, 1], axis=0)  # the later of each pair
-        if len(distinct) > 1:
-            yield distinct
+        return []
+    extent = max(np.ptp(places, axis=0).max() for places, _ in examples)
+    channels = [_once(places, counts, extent) for places, counts in examples]
+    width = 0.0
+    if any((counts == 0).any() for _, counts in examples):
+        width = _TOGETHER * _median_distance(
+            (places[counts[:, c] > 0], weights[counts[:, c] > 0, c])
+            for (places, counts), weights in zip(examples, channels, strict=True)
+            for c in range(counts.shape[1])
+        )
+    weighted = [
+        (places, weights.sum(axis=1) / _channels_at(places, weights, width))
+        for (places, _), weights in zip(examples, channels, strict=True)
+    ]
+    return [example for example in weighted if _share(example[1]) > 0.0]
+
+
+def _once(places, counts, extent):
+    """Weights [n, c] of each channel's readings, of which repetitions share 1."""
+    weights = (counts > 0).astype(float)
+    side = np.ptp(places, axis=0).max()
+    totals = counts.sum(axis=0)
+    widths = np.maximum(_REPEATED * side / np.maximum(totals, 1.0), _SAME * extent)
+    # In most data no two places are so near.
+    apart = spatial.cKDTree(places).query(places, k=2)[0][:, 1].min()
+    for c in np.flatnonzero((totals > 1) & (widths > apart)):
+        here = np.flatnonzero(counts[:, c])
+        number = counts[here, c]
+        first, second, near = _near_pairs(places[here], widths[c])
+        crowd = number.copy()
+        np.add.at(crowd, first, near * number[second])
+        np.add.at(crowd, second, near * number[first])
+        weights[here, c] = number / crowd
+    return weights
+
+
+def _channels_at(places, readings, width):
+    """Number of readings that share a point at each place, nearby ones by degrees, [n].
+
+    All readings near the place, in units of those of the channel that has most of them there.
+    """
+    if (readings > 0).all():
+        return np.full(len(places), float(readings.shape[1]))
+    near = readings.copy()
+    if width > 0.0:
+        first, second, nearness = _near_pairs(places, width)
+        np.add.at(near, first, nearness[:, None] * readings[second])
+        np.add.at(near, second, nearness[:, None] * readings[first])
+    return near.sum(axis=1) / near.max(axis=1)
+
+
+def _near_pairs(places, width):
+    """Pairs of places nearer than ``width`` and how near they are, 1 at one place."""
+    # In units of the width, as squares of huge distances overflow.
+    tree = spatial.cKDTree(places / width)
+    first, second = tree.query_pairs(1.0, output_type="ndarray").T
+    return first, second, _nearness(np.linalg.norm(tree.data[first] - tree.data[second], axis=1))
+
+
+def _nearness(distance):
+    """1 at the distance 0 and 0 from 1 on, flat at both, as the weights of `tfpn.math.readings`."""
+    square = np.minimum(distance, 1.0) ** 2
+    return 1.0 - square**2 * (3.0 - 2.0 * square)
+
+
+def _share(weights):
+    """How far an example tells of a distance: 0 of one point, 1 of two or more."""
+    return float(np.clip(weights.sum() - 1.0, 0.0, 1.0))
+
+
+def _median_distance(examples):
+    """Weighted median of the weighted points' distances to their second neighbours, or 0."""
+    distances, shares = [], []
+    for places, weights in examples:
+        share = _share(weights)
+        if share > 0.0:
+            some = np.arange(0, len(places), -(-len(places) // _POINTS))
+            distances.append(_second_neighbours(places, weights, some))
+            shares.append(weights[some] * share)
+    return _median(np.concatenate(distances), np.concatenate(shares)) if distances else 0.0
+
+
+def _second_neighbours(places, weights, some):
+    """Distance from each of ``some`` at which the weights of all places within reach 3."""
+    tree, found, size = spatial.cKDTree(places), np.empty(len(some)), 4
+    wanted = min(3.0, weights.sum())
+    left = np.arange(len(some))
+    while len(left):
+        size = min(2 * size, len(places))
+        distances, neighbours = tree.query(places[some[left]], k=size)
+        reached = np.cumsum(weights[neighbours], axis=1)
+        # Rounding of the sums must not take the neighbour after.
+        enough = reached >= wanted * (1.0 - 1e-12)
+        enough[:, -1] |= size == len(places)
+        done = np.flatnonzero(enough[:, -1])
+        last = enough[done].argmax(axis=1)
+        (low, high), (near, far) = (
+            (array[done, np.maximum(last - 1, 0)], array[done, last])
+            for array in (reached, distances)
+        )
+        part = np.clip((wanted - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
+        found[left[done]] = near + part * (far - near)
+        left = np.delete(left, done)
+    return found
+
+
+def _median(values, weights):
+    """Weighted median, interpolated: NumPy's for equal weights."""
+    order = np.argsort(values)
+    values, weights = np.asarray(values)[order], np.asarray(weights)[order]
+    middle = np.cumsum(weights) - weights / 2
+    return float(np.interp(np.sum(weights) / 2, middle, values))
 
 
 def lattice(count, dim):

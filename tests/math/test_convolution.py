@@ -189,7 +189,7 @@ def test_close_points_without_noise(n, times, length, dtype):
     # At most the floor is left of the variance. The mean's error is a rounding of
     # sqrt(N) eps / floor, 5e-3, of values' residuals of size sqrt(floor), 1e-6. (Allowed: ten times
     # as much.) Float32 is computed in float64; its values' rounding is 1e-7 of up to 3.
-    floor, fit = {"float32": (2e-13 * max(5, n), 5e-6), "float64": (1e-12, 5e-7)}[dtype]
+    floor, fit = 2e-13 * max(5, n), {"float32": 5e-6, "float64": 5e-7}[dtype]
     assert np.all(variance >= 0) and np.max(variance) < floor
     np.testing.assert_allclose(mean, values[:, :20], atol=fit)
 

@@ -233,11 +233,14 @@ def test_gradients_of_each_function(output):
 
 
 def test_floor():
-    for dtype, floor in ((tf.float32, 3e-5), (tf.float64, 1e-12)):
+    for dtype, floor, each in ((tf.float32, 3e-5, 4e-7), (tf.float64, 1e-12, 2e-13)):
         variance = tf.constant([0.0, 1.0, np.inf], dtype)
+        signal_std = tf.constant(2.0, dtype)
         np.testing.assert_allclose(
-            floored_variance(variance, tf.constant(2.0, dtype)), [4 * floor, 1, np.inf], rtol=1e-6
+            floored_variance(variance, signal_std), [4 * floor, 1, np.inf], rtol=1e-6
         )
+        many = tf.zeros([500], dtype)
+        np.testing.assert_allclose(floored_variance(many, signal_std), 4 * 500 * each, rtol=1e-6)
 
 
 def test_second_derivatives_raise():

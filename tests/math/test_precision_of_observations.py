@@ -142,6 +142,29 @@ def test_equals_dense_float64(name, noise):
     assert_close((mean, tf.ones(30), nll), (expected[0], 1.0, expected[2]))
 
 
+@pytest.mark.parametrize("noise", NOISE)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_exact_readings_leave_a_variance_in_either_dtype(dtype, noise):
+    """256 places read twice, exactly: of the least noise, 1e-10, rounding must leave digits.
+
+    No place knows more than its own two readings and those of its neighbours, and none less than
+    its own: so half the least noise is the most that is left.
+    """
+    x = np.repeat(np.random.default_rng(0).uniform(size=(256, 2)).astype("float32"), 2, axis=0)
+    given = {key: value.astype(dtype) for key, value in PLAIN.items()}
+    _, variance, _ = convolve(
+        x[None].astype(dtype), smooth(x)[None, :, None].astype(dtype), np.zeros((1, 512, 1), dtype),
+        x[None, ::2].astype(dtype), **given, length_scale=np.asarray(1.0, dtype), noise=noise,
+    )  # fmt: skip
+    expected = dense(
+        x.astype(float), smooth(x.astype(float)), np.zeros(512), x[::2].astype(float), 1.0
+    )[1]
+    assert np.all(variance > 0.0)
+    assert np.max(variance) < 0.5 * 512 * 2e-13 * (1 + LIMIT)
+    # Each of them rounds 1 - (1 - variance), by some N eps.
+    np.testing.assert_allclose(np.ravel(variance), expected, atol=2 * 512 * 2.2e-16)
+
+
 def test_exact_readings_that_contradict_each_other_are_averaged():
     """Float64 rounds the least noise of N readings, 2e-13 N, by some N times 1e-16."""
     for count in (2, 100, 1000):

@@ -328,10 +328,8 @@ class GPPosteriorLayer(GPLayer):
     def _in_float64(self, points, values, variance):
         """`_observed` in float64, with the least noise that the layer itself has."""
         observed = self._observed(points, values, variance).cast(tf.float64)
-        if self.algebra_dtype == "float64":
+        if self.algebra_dtype == "float64" or self.double_precision:
             return observed
-        if self.double_precision:
-            return dataclasses.replace(observed, variance=observed.resolved_variance())
         return dataclasses.replace(observed, floor_dtype=tf.float32)
 
     def _kernel(self):

@@ -49,10 +49,10 @@ def convolve(
         points: [B, N, d], float32 or float64, finite where something is observed.
         values: [B, N, c_in], never read where the variance is +inf.
         variance: noise variance [B, N, c_in], >= 0; 0 = exact, +inf = not observed. It is raised to
-            a least one, relative to signal_std^2: 1e-12 in float64 (beyond 1000 observed points
-            1e-15 times their number); in float32 the larger of 1e-12 and 2e-13 times the number of
+            a least one, relative to signal_std^2: the larger of 1e-12 and 2e-13 times the number of
             observed points, so that exact values of one place that contradict each other are
-            averaged; without ``double_precision`` 3e-5 (beyond 75 points 4e-7 times their number).
+            averaged; in float32 without ``double_precision`` 3e-5 (beyond 75 points 4e-7 times
+            their number).
         query: points of the result, [B, M, d], finite.
         weights: W_k transposed, as Keras kernels are, [K, c_in, c_out].
         drift: beta [K, d], in units of the points.

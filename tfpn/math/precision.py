@@ -90,9 +90,7 @@ def in_float64_where_coarse(function, observed, operator):
 
     if not observed.needs_float64:
         return whole(observed, operator)
-    resolved = dataclasses.replace(
-        observed, variance=observed.resolved_variance(), floor_dtype=tf.float64
-    )
+    resolved = dataclasses.replace(observed, floor_dtype=tf.float64)
     posterior = resolved.posterior()
     if isinstance(posterior, ChannelNoise):
         return _pairs_where_coarse(resolved, operator)

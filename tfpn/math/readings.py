@@ -8,7 +8,8 @@ for one, the weight of what is told apart rises with the distance d by
     s(d) = u^2 (3 - 2 u),   u = min((d / width)^2, 1),
 
 from 0, where it is flat up to the third derivative, to 1: for times a thousandth of the width apart
-s is 3e-12.
+s is 3e-12. In a chain of close times the weights rise with the distance itself, so that a stretch
+of time that is read densely counts as many times as it is widths long.
 """
 
 import math
@@ -20,6 +21,9 @@ from tfpn.math.missing import missing_mask, penalty
 # Weights below this count as 0: what they would add to a result is less than float32 resolves.
 _LEAST_WEIGHT = 1e-10
 
+# Part of the width that small distances have to cover before an entry for it to end a chain.
+_CHAIN = 0.25
+
 # Variance that an entry of weight 1/2 has besides: that of the models' noise, as signals have 1.
 _HALF = 0.01
 
@@ -27,8 +31,14 @@ _HALF = 0.01
 def entry_weights(times, variance, width):
     """How far each entry tells of a time of its own: 0 for repetitions and padding, 1 if alone.
 
-    The weight is ``s(d)`` for the distance d to the entry before in the order of time; of entries
-    at one time the first listed is the one that counts.
+    With g the distance to the entry before in the order of time, in widths and at most 1, the
+    weight is
+
+        (1 - m) s(g) + m g,   m = s(c / 0.25),   c = sum of g (1 - s(g)) (1 - s(d)),
+
+    the sum over all entries before, at the distance d. So ``s(g)`` is the weight of the second of
+    two times, and g that of an entry in a chain of close ones, whose weights sum up to its length
+    in widths. Of entries at one time the first listed is the one that counts.
 
     Args:
         times: [B, N, 1], anything where no channel is observed.
@@ -45,6 +55,9 @@ def entry_weights(times, variance, width):
     >>> variance = np.array([[[0.0], [0.0], [0.0], [np.inf]]])
     >>> entry_weights(times, variance, 0.01)[0, :, 0].numpy()
     array([1., 0., 1., 0.])
+    >>> dense, exact = np.linspace(0, 1, 1001)[None, :, None], np.zeros((1, 1001, 1))
+    >>> round(float(np.sum(entry_weights(dense, exact, 0.02))), 1)  # 50 widths and the first entry
+    50.8
     """
     times, variance = tf.convert_to_tensor(times), tf.convert_to_tensor(variance)
     seen = tf.reduce_max(_readings(variance), axis=-1)
@@ -53,8 +66,14 @@ def entry_weights(times, variance, width):
     places = tf.range(tf.shape(times)[1])
     before = (earlier < later) | ((earlier == later) & (places < places[:, None]))
     before &= (seen > 0.0)[:, None]
-    nearest = tf.reduce_min(tf.where(before, _relative(later - earlier, width), 1.0), axis=-1)
-    return (_smooth(nearest) * seen)[..., None]
+    distance = tf.where(before, tf.minimum((later - earlier) / width, 1.0), 1.0)
+    gap = tf.reduce_min(distance, axis=-1)
+    alone = _smooth(tf.square(gap))
+    small = gap * (1.0 - alone) * seen
+    # 0 where nothing is before, as the distance is 1 there.
+    covered = tf.linalg.matvec(1.0 - _smooth(tf.square(distance)), small)
+    chained = _smooth(tf.minimum(tf.square(covered / _CHAIN), 1.0))
+    return ((alone + chained * (gap - alone)) * seen)[..., None]
 
 
 def faded(variance, weights):

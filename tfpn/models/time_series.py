@@ -30,6 +30,7 @@ from tfpn.models.time_series_inputs import (
     KnownSeries,
     QueryGrid,
     Readings,
+    adapt_readings,
 )
 from tfpn.models.time_series_process import InputProcess
 from tfpn.types import (
@@ -381,8 +382,9 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
             self.get_layer("entry_weights").set_width(_WIDTH * float(lengths.min()))
         if self._config["missingness"] == "intensity":
             some = {key: array[:_ADAPT_EXAMPLES] for key, array in data.items()}
-            weights = self.get_layer("entry_weights")(some)
-            self.blocks[0].readings.adapt(self.get_layer("readings")(some, *weights))
+            weights, widths = self.get_layer("entry_weights")(some)
+            readings = self.get_layer("readings")(some, weights, widths)
+            adapt_readings(self.blocks[0].readings, some, readings["values"], weights)
         if query != "union":
             step = (pooling[1] - pooling[0]) / query
             readers = [layer for layer, _ in self.blocks[0].convolutions]

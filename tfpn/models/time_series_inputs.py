@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfpn.layers.base import GPLayer
 from tfpn.math.missing import missing_mask, observed_only, penalty
 from tfpn.math.readings import entry_weights, faded, reading_counts, reading_indicators
+from tfpn.spacing import point_spacing
 from tfpn.types import Observations, Tensor
 
 # What is wanted of statics and their variances.
@@ -96,6 +98,30 @@ class Readings(GPLayer):
         self, observations: Observations, weights: Tensor, widths: Tensor
     ) -> Any:
         return self._spec(observations["values"].shape, points=observations["points"])
+
+
+def adapt_readings(layer: Any, observations: Observations, values: Tensor, weights: Tensor) -> None:
+    """Sets the convolution of what `Readings` gives to start values, as its `adapt` would.
+
+    An entry whose time repeats another counts by its weight, and the spacing is that of the
+    observations, where channels that are read one after the other count once.
+
+    Args:
+        layer: the `PNConv`.
+        observations: as given to `Readings`.
+        values: of its output.
+        weights: of `EntryWeights`.
+    """
+    layer.set_spacing(point_spacing(observations["points"], observations["variance"]))
+    squares = np.square(np.asarray(values, np.float64))
+    if layer.prior == "shared":
+        squares = squares.mean(axis=-1, keepdims=True)
+    weights = np.asarray(weights, np.float64)
+    squares = np.sum(weights * squares, axis=(0, 1)) / np.sum(weights)
+    if np.any(squares):
+        # A channel that is never read takes the level of all.
+        levels = np.sqrt(np.where(squares > 0.0, squares, squares.mean()))
+        layer._set_level(levels[0] if layer.prior == "shared" else levels)
 
 
 class FeatureSum(GPLayer):

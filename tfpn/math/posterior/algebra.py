@@ -18,9 +18,10 @@ from tfpn.types import Tensor
 
 # Least noise variance relative to the signal variance, for up to so many points. D K D carries a
 # rounding error of about N eps / floor where points are close, which has to stay well below the
-# least eigenvalue 1 of B: so the floor grows with the number of points beyond.
+# least eigenvalue 1 of B: so the floor grows with the number of points beyond. In float64 it stays
+# a thousand times N eps, so that what N readings of one place leave of the variance has digits.
 _RELATIVE_FLOOR = {tf.float32: 3e-5, tf.float64: 1e-12}
-_FLOOR_POINTS = {tf.float32: 75.0, tf.float64: 1000.0}
+_FLOOR_POINTS = {tf.float32: 75.0, tf.float64: 5.0}
 
 
 def floored_variance(variance: Tensor, signal_std: Tensor) -> Tensor:
@@ -41,8 +42,8 @@ def floored_variance(variance: Tensor, signal_std: Tensor) -> Tensor:
 def least_variance(signal_std: Tensor, count: Tensor = 1.0) -> Tensor:
     """The least noise variance that the dtype can resolve among ``count`` observed points.
 
-    Relative to signal_std^2: 3e-5 (float32) up to 75 points and growing with their number beyond,
-    1e-12 (float64) up to 1000.
+    Relative to signal_std^2: 1e-12 or 2e-13 times their number, if that is more (float64); 3e-5 or
+    4e-7 times their number (float32).
     """
     dtype = signal_std.dtype
     growth = tf.maximum(count / tf.constant(_FLOOR_POINTS[dtype], dtype), 1.0)

@@ -17,10 +17,6 @@ from tfpn.types import DType, Tensor, Trains
 
 TRAINS = ("kernel", "all")
 
-# Least noise variance of float32 observations relative to s^2, for each observed point: float64's
-# rounding of N readings of one place, some N times 1e-16, is a thousandth of it.
-_LEAST_FOR_EACH_POINT = 2e-13
-
 
 @dataclasses.dataclass(frozen=True)
 class Observed:
@@ -71,22 +67,7 @@ class Observed:
 
     def widened(self) -> Self:
         """The same in float64, if it needs that."""
-        if not self.needs_float64:
-            return self
-        return dataclasses.replace(self, variance=self.resolved_variance()).cast(tf.float64)
-
-    def resolved_variance(self) -> Tensor:
-        """Variances of float32 observations raised to what float64 resolves.
-
-        They become ``max(variance, 2e-13 n s^2 - observation_variance)`` with n the number of
-        observed points of the example's channel: enough for any number of readings of one place,
-        however they contradict each other.
-        """
-        variance = self.variance
-        observed = tf.cast(tf.math.is_finite(variance), variance.dtype)
-        count = tf.reduce_sum(observed, axis=1, keepdims=True)
-        least = _LEAST_FOR_EACH_POINT * count * self.kernel.variance
-        return tf.maximum(variance, tf.nn.relu(least - self.observation_variance))
+        return self.cast(tf.float64) if self.needs_float64 else self
 
     def posterior(self) -> Posterior:
         """The `Posterior`: what is not observed is replaced here, and influences nothing."""
