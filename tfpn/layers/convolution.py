@@ -1,13 +1,17 @@
 """What convolution layers share: points of the result, and the start from data."""
 
+from typing import Any
+
+import keras
 import numpy as np
 import tensorflow as tf
 
+from tfpn.checks import check_positive
 from tfpn.layers.base import GPPosteriorLayer
 from tfpn.math.missing import penalty
 from tfpn.math.pieces import in_pieces, piece_length
 from tfpn.spacing import point_spacing
-from tfpn.types import Observations, Tensor
+from tfpn.types import Config, Observations, Tensor
 
 # Initial length scale, drift step and diffusion radius, in units of the points' spacing.
 LENGTH_PER_SPACING = 1.0
@@ -16,7 +20,45 @@ DIFFUSION_PER_SPACING = 0.5
 
 
 class GPConvolution(GPPosteriorLayer):
-    """Base of `PNConv` and `SteerablePNConv`; they have a ``set_spacing(spacing)``."""
+    """Base of `PNConv` and `SteerablePNConv`.
+
+    The weights of their flows are in units of a stored length, ``exp(log_flow_unit)``, which
+    starts at the spacing and is not trained: so an optimiser's steps do the same whatever the unit
+    of the points. A subclass builds it by ``_build_flow_unit`` and sets its flows to their start by
+    ``_reset_flows``.
+    """
+
+    def __init__(self, *, spacing: float, length_scale: float | None, **kwargs: Any) -> None:
+        self.spacing = check_positive("spacing", spacing)
+        if length_scale is None:
+            length_scale = LENGTH_PER_SPACING * self.spacing
+        super().__init__(length_scale=length_scale, **kwargs)
+
+    def _build_flow_unit(self):
+        self.log_flow_unit = self.add_weight(
+            name="log_flow_unit",
+            shape=(),
+            initializer=keras.initializers.Constant(np.log(self.spacing)),
+            trainable=False,
+        )
+
+    def load_own_variables(self, store: Any) -> None:
+        """Keras's; layers stored without a unit of their flows have the points' unit."""
+        own = [*self._trainable_variables, *self._non_trainable_variables]
+        if len(store) != len(own) - 1 or own[-1] is not self.log_flow_unit:
+            super().load_own_variables(store)
+            return
+        for index, variable in enumerate(own[:-1]):
+            variable.assign(store[f"{index}"])
+        self.log_flow_unit.assign(0.0)
+
+    def set_spacing(self, spacing: float) -> None:
+        """Sets length scale, flows and their unit to the start values for ``spacing``."""
+        spacing = self._check_length("spacing", spacing)
+        length = np.log(self.length_scale * (spacing / self.spacing))
+        self.log_length_scale.assign(np.broadcast_to(length, self.log_length_scale.shape))
+        self.log_flow_unit.assign(np.log(spacing))
+        self._reset_flows()
 
     def _check_query(self, shape, points_shape):
         batch, _, dim = points_shape
@@ -56,6 +98,9 @@ class GPConvolution(GPPosteriorLayer):
             noise = np.log(self.observation_noise / self.signal_std * level)
             shape = self.log_observation_noise.shape
             self.log_observation_noise.assign(np.broadcast_to(noise, shape))
+
+    def get_config(self) -> Config:
+        return {**super().get_config(), "spacing": self.spacing}
 
     def _targets(self, query, points, variance):
         """Points of the output, as given and finite, and +inf where they are padding.

@@ -19,11 +19,8 @@ from tfpn.models.head import domain_unit
 from tfpn.models.predictive import Predictive, not_calibrated
 from tfpn.models.target_scale import TargetScale, first_targets
 from tfpn.models.trainable import Trainable
-from tfpn.spacing import point_extent, point_spacing, typical_number
+from tfpn.spacing import point_spacing, typical_number
 from tfpn.types import Array, ArrayLike, Config, DType, Layer, PathLike, Tensor
-
-# Examples smaller than this are in too large a unit for flows to be learnt.
-_LEAST_EXTENT = 0.1
 
 
 class PNNetwork(Checked, Trainable, Predictive, keras.Model):
@@ -139,10 +136,9 @@ class PNNetwork(Checked, Trainable, Predictive, keras.Model):
         All convolutions and the pooling take the data's spacing, the median distance to the second
         nearest neighbour; the first convolution, which sees the raw values, takes their root mean
         square as well; and the pooling measures its integral in units of its box or disc, or of the
-        volume that the points fill. So what a model predicts now does not depend on the units of
-        points and values. Training does somewhat on that of points: drifts and diffusions are
-        learnt in it, so that an optimiser's step moves them far where examples are far smaller than
-        1, and hardly where they are far larger.
+        volume that the points fill. So neither what a model predicts now nor its training depends
+        on the unit of the points, and neither on that of the values, of all channels together or,
+        where each has a prior, of each: drifts and diffusions are learnt in units of the spacing.
 
         A regression model takes the targets' means and standard deviations besides (of a field
         that rotates one deviation for all components, and no mean). From then on its outputs,
@@ -169,10 +165,9 @@ class PNNetwork(Checked, Trainable, Predictive, keras.Model):
 
         Warns:
             UserWarning: if the points are so far from the origin that their differences have lost
-                their digits, if examples are smaller than 0.1 in the points' unit, if channels of
-                a point differ in variance and "shared" averages it, if points look like degrees on
-                both sides of the date line, or if targets are so far from 0 that their differences
-                have lost their digits.
+                their digits, if channels of a point differ in variance and "shared" averages it, if
+                points look like degrees on both sides of the date line, or if targets are so far
+                from 0 that their differences have lost their digits.
         """
         inputs, given = self.inputs_dict, data
         if isinstance(data, tf.data.Dataset):
@@ -207,14 +202,6 @@ class PNNetwork(Checked, Trainable, Predictive, keras.Model):
                 f"points lie up to {resolution / np.finfo(dtype).eps:.3g} from the origin, where "
                 f"{dtype} resolves {resolution:.2g}, but they are {spacing:.2g} apart: subtract an "
                 "origin from the points, or use dtype='float64' (see there how to hand data over).",
-                stacklevel=2,
-            )
-        extent = point_extent(data["points"], data["variance"])
-        if extent < _LEAST_EXTENT:
-            warnings.warn(
-                f"an example's points typically span {extent:.2g}; in so large a unit an "
-                "optimiser's steps move drifts and diffusions over many spacings: give the points "
-                "in a unit in which an example spans 1 or more.",
                 stacklevel=2,
             )
         first, *others = self.pn_layers
