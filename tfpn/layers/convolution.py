@@ -1,5 +1,6 @@
 """What convolution layers share: points of the result, and the start from data."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -7,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.checks import check_positive
+from tfpn.fitting import FittedPrior, fit_prior
 from tfpn.layers.base import GPPosteriorLayer
 from tfpn.math.missing import penalty
 from tfpn.math.pieces import in_pieces, piece_length
@@ -90,6 +92,44 @@ class GPConvolution(GPPosteriorLayer):
         level = np.sqrt(np.mean(np.square(data["values"][observed], dtype=np.float64)))
         if level > 0.0:
             self._set_level(level)
+
+    def fit_prior(
+        self, data: Observations, progress: Callable[[int], Any] | None = None
+    ) -> FittedPrior:
+        """Sets the prior's length scale, signal and noise by maximum marginal likelihood.
+
+        Flows stay as they are, and so does a prior with too few readings to be fitted.
+
+        Args:
+            data: the observations dict (NumPy or tensors) that this layer will take.
+            progress: as in `tfpn.fitting.fit_prior`.
+
+        Returns:
+            What `tfpn.fitting.fit_prior` found.
+        """
+        priors, noises = self._prior_numbers(data["values"].shape[-1])
+        found = fit_prior(
+            *(np.asarray(data[key]) for key in ("points", "values", "variance")),
+            priors=priors,
+            noises=noises,
+            kernel=self.prior_kernel,
+            fit_noise=self.log_observation_noise is not None,
+            progress=progress,
+        )
+        for weight, fitted in (
+            (self.log_length_scale, found.length_scale),
+            (self.log_signal_std, found.signal_std),
+            (self.log_observation_noise, found.observation_noise),
+        ):
+            if weight is not None and fitted is not None:
+                fitted = np.log(np.reshape(fitted, weight.shape))
+                weight.assign(np.where(np.isnan(fitted), weight, fitted))
+        return found
+
+    def _prior_numbers(self, channels):
+        """For each input channel the number of its prior and that of its noise."""
+        each = range(channels) if self.noise == "channel" else [0] * channels
+        return [0] * channels, list(each)
 
     def _set_level(self, level):
         """Sets signal and noise for values of the root mean square ``level``, scalar or [c]."""

@@ -283,6 +283,10 @@ class PNConv(GPConvolution):
         self._set_level(levels)
         self.log_length_scale.assign(np.log(lengths))
 
+    def _prior_numbers(self, channels):
+        priors, noises = super()._prior_numbers(channels)
+        return (noises if self.prior == "channel" else priors), noises
+
     def call(
         self, observations: Observations, query: Tensor | None = None, training: bool = False
     ) -> dict[str, Tensor]:

@@ -284,6 +284,10 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         for name, value in self._initial_generators().items():
             self.generator_weights[name].assign(value)
 
+    def _prior_numbers(self, channels):
+        priors, noises = super()._prior_numbers(channels)
+        return priors, (self._blocks if self.noise == "channel" else noises)
+
     def generators(self) -> tuple[Tensor, Tensor, Tensor]:
         """The generators' C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] in float64.
 

@@ -17,6 +17,7 @@ from tfpn.layers.base import GPPosteriorLayer
 from tfpn.models.checked import Checked
 from tfpn.models.head import domain_unit
 from tfpn.models.predictive import Predictive, not_calibrated
+from tfpn.models.prior_start import Verbose, fit_first_prior
 from tfpn.models.target_scale import TargetScale, first_targets
 from tfpn.models.trainable import Trainable
 from tfpn.spacing import point_spacing, typical_number
@@ -130,12 +131,21 @@ class PNNetwork(Checked, Trainable, Predictive, keras.Model):
         """The symbolic inputs by name, for building sub-models."""
         return {tensor.name: tensor for tensor in self.inputs}
 
-    def adapt(self, data: Any, targets: ArrayLike | None = None) -> None:
+    def adapt(
+        self,
+        data: Any,
+        targets: ArrayLike | None = None,
+        *,
+        fit_priors: bool = True,
+        verbose: Verbose = "auto",
+    ) -> None:
         """Starts length scales, flows, signal and noise level from the data, before training.
 
         All convolutions and the pooling take the data's spacing, the median distance to the second
         nearest neighbour; the first convolution, which sees the raw values, takes their root mean
-        square as well; and the pooling measures its integral in units of its box or disc, or of the
+        square as well, and with ``fit_priors`` the length scale, signal and noise of the greatest
+        marginal likelihood (`tfpn.fitting.fit_prior`): so it knows the signal, and not only where
+        it was sampled. The pooling measures its integral in units of its box or disc, or of the
         volume that the points fill. So neither what a model predicts now nor its training depends
         on the unit of the points, and neither on that of the values, of all channels together or,
         where each has a prior, of each: drifts and diffusions are learnt in units of the spacing.
@@ -153,21 +163,25 @@ class PNNetwork(Checked, Trainable, Predictive, keras.Model):
             targets: of a regression model, [B, num_outputs] (or [B] for one output) or
                 [B, M, channels] of fields, NaN where nothing was measured. None leaves the outputs'
                 scale as it is, or takes those of a data set of tuples (observations, targets).
+            fit_priors: whether the first convolution's prior is fitted, which takes some seconds.
+            verbose: of the fit; 1 shows a progress bar of the priors, 2 a line at the end, 0
+                nothing, "auto" the bar in terminals and notebooks.
 
         Raises:
             ValueError: if the data are not observations (as `tfpn.observations` makes them) of the
                 model's dimension and channels, if some points are observed in some channels only
                 and the model's ``input_noise`` is "shared", if no example has two distinct
-                observed points, if the square of their spacing is beyond the model's dtype, or for
-                an unbatched data set; for targets of another shape or number, infinite ones, an
-                output without any, and targets of a classifier.
+                observed points, if the square of their spacing is beyond the model's dtype, for a
+                bad ``verbose``, or for an unbatched data set; for targets of another shape or
+                number, infinite ones, an output without any, and targets of a classifier.
             TypeError: if the data are neither a dict nor a data set, or targets no numbers.
 
         Warns:
             UserWarning: if the points are so far from the origin that their differences have lost
                 their digits, if channels of a point differ in variance and "shared" averages it, if
-                points look like degrees on both sides of the date line, or if targets are so far
-                from 0 that their differences have lost their digits.
+                points look like degrees on both sides of the date line, if readings look
+                independent of each other (their length scale then starts at half of their spacing),
+                or if targets are so far from 0 that their differences have lost their digits.
         """
         inputs, given = self.inputs_dict, data
         if isinstance(data, tf.data.Dataset):
@@ -206,6 +220,8 @@ class PNNetwork(Checked, Trainable, Predictive, keras.Model):
             )
         first, *others = self.pn_layers
         first.adapt(data)
+        if fit_priors:
+            fit_first_prior(first, data, verbose)
         for layer in others:
             layer.set_spacing(spacing)
         if self._pooling is not None:
