@@ -31,13 +31,12 @@ class Block:
     @classmethod
     def of(cls, convolution, mix):
         """The block of two built layers with biases."""
-        factor = convolution.diffusion_factor.numpy().astype(np.float64)
-        diffusion = factor @ np.swapaxes(factor, -1, -2)
+        drift, diffusion = (t.numpy().astype(np.float64) for t in convolution.flow_parameters())
         diagonal = np.diagonal(diffusion, axis1=-2, axis2=-1)
         if np.abs(diffusion).sum() > diagonal.sum() * (1 + 1e-9):
             raise ValueError("only diagonal diffusions separate into dimensions.")
-        names = [convolution.kernel, convolution.drift, convolution.bias, mix.kernel, mix.bias]
-        weights, drift, bias, mixing, mixing_bias = (w.numpy().astype(np.float64) for w in names)
+        names = [convolution.kernel, convolution.bias, mix.kernel, mix.bias]
+        weights, bias, mixing, mixing_bias = (w.numpy().astype(np.float64) for w in names)
         return cls(weights, drift, diagonal, bias, mixing, mixing_bias)
 
     @property

@@ -85,6 +85,7 @@ class DiffusionOrbits(Parameterization):
         Returns:
             A dict of float64 arrays: kernel [K, c_in, c_out], drift [K, d], diffusion_factor
             [K, d, d] and bias [c_out], which ``PNConv(c_out, num_basis=K)`` has under these names.
+            That layer measures lengths in units of its spacing.
             With them its mean commutes with the group (given one noise for all channels, or one
             for each irreducible part); its variances do for scalar channels.
         """
@@ -221,7 +222,7 @@ def diffusion_orbits(
     >>> layer = diffusion_orbits(3 * c4.irrep(0), 2 * c4.irrep(1))
     >>> layer.num_basis
     5
-    >>> weights = layer.weights(layer.initial(rng=0, length=0.1))
+    >>> weights = layer.weights(layer.initial(rng=0))
     >>> {name: x.shape for name, x in weights.items()}
     {'kernel': (5, 3, 4), 'drift': (5, 2), 'diffusion_factor': (5, 2, 2), 'bias': (4,)}
     """

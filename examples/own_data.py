@@ -55,7 +55,7 @@ def main():
         spatial_dim=1,
         in_channels=2,
     )
-    model.adapt(x)  # length scales and drifts from the spacing of the samples
+    model.adapt(x)  # the prior from the samples, flows from their spacing
     model.compile(
         optimizer=keras.optimizers.Adam(2e-2),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),

@@ -96,7 +96,8 @@ def test_learned_numbers_are_the_weights_after_each_epoch(watched):
                 assert row[f"{layer}/{name}"] == pytest.approx(expected, rel=1e-6)
                 step, shown = watched["events"][f"{layer}/{name}"][epoch]
                 assert step == epoch and shown == pytest.approx(expected, rel=1e-6)
-        drift, factor = (snapshot[f"conv_1/{n}"] for n in ("drift", "diffusion_factor"))
+        unit = np.exp(snapshot["conv_1/log_flow_unit"])
+        drift, factor = (unit * snapshot[f"conv_1/{n}"] for n in ("drift", "diffusion_factor"))
         diffusion = [f @ f.T for f in factor]
         for (k, i), expected in np.ndenumerate(drift):
             assert row[f"conv_1/drift[{k},{i}]"] == pytest.approx(expected, rel=1e-6)

@@ -58,10 +58,10 @@ def slow_block(model, x):
     conv, mix, norm, pool, head = (
         model.get_layer(name) for name in ("conv_1", "mix_1", "norm_1", "pooling", "head")
     )
-    factor = conv.diffusion_factor.numpy()
+    drift, diffusion = (t.numpy() for t in conv.flow_parameters())
     mean, variance, _ = slow_gp.convolve(
-        **x, query=x["points"], weights=conv.kernel.numpy(), drift=conv.drift.numpy(),
-        diffusion=factor @ np.swapaxes(factor, 1, 2), noise="shared", **prior(conv),
+        **x, query=x["points"], weights=conv.kernel.numpy(), drift=drift,
+        diffusion=diffusion, noise="shared", **prior(conv),
     )  # fmt: skip
     mean = mean + conv.bias.numpy()
     std = np.sqrt(variance)

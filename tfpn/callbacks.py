@@ -272,9 +272,8 @@ def learned_parameters(model: Model) -> dict[str, Any]:
         if layer.log_observation_noise is not None:
             quantities["observation_noise"] = tf.exp(layer.log_observation_noise)
         if isinstance(layer, PNConv):
-            factor = tf.convert_to_tensor(layer.diffusion_factor)
-            quantities["drift"] = layer.drift
-            quantities["diffusion"] = tf.matmul(factor, factor, transpose_b=True)
+            flows = layer.flow_parameters()
+            quantities |= zip(("drift", "diffusion"), flows, strict=True)
         elif isinstance(layer, SteerablePNConv):
             orders = ("zeroth_order", "first_order", "second_order")
             quantities |= zip(orders, layer.generators(), strict=True)

@@ -53,7 +53,7 @@ def test_commutes_with_the_group(rep_in, rep_out, orbits):
     All channels share a prior and a noise, so the posterior before the convolution turns too.
     """
     layer = diffusion_orbits(rep_in, rep_out, orbits)
-    conv = convolution(layer, layer.initial(rng=0, length=0.3))
+    conv = convolution(layer, layer.initial(rng=0))
     x = observations(rep_in.dim)
     plain = conv(x)["values"].numpy()
     assert np.abs(plain).max() > 0.1
@@ -71,7 +71,7 @@ def test_commutes_with_the_group(rep_in, rep_out, orbits):
 
 def test_projection_after_a_training_step():
     layer = diffusion_orbits(2 * C4.irrep(0), C4.irrep(1))
-    conv = convolution(layer, layer.initial(rng=1, length=0.3))
+    conv = convolution(layer, layer.initial(rng=1))
     x = observations(2, seed=1)
     optimizer = keras.optimizers.SGD(0.05)
     with tf.GradientTape() as tape:

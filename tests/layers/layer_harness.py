@@ -109,7 +109,8 @@ def gradients(layer, x):
 
 
 _PRIOR = ("log_signal_std", "log_length_scale")
-_CONV = (*_PRIOR, "kernel", "bias", "drift", "diffusion_factor")
+_FLOWS = ("drift", "diffusion_factor", "log_flow_unit")
+_CONV = (*_PRIOR, "kernel", "bias", *_FLOWS)
 _POOLING = (*_PRIOR, "log_unit")
 _NOISY = (*_PRIOR, "log_observation_noise")
 
@@ -127,7 +128,7 @@ CASES = {
             "observation_noise": 0.2,
         },
         slow_convolution,
-        (*_NOISY, "kernel", "bias", "drift", "diffusion_factor"),
+        (*_NOISY, "kernel", "bias", *_FLOWS),
         sporadic=True,
     ),
     "conv_priors": Case(
@@ -147,7 +148,7 @@ CASES = {
             "observation_noise": 0.1,
         },
         slow_convolution,
-        (*_NOISY, "kernel", "bias", "drift", "diffusion_factor"),
+        (*_NOISY, "kernel", "bias", *_FLOWS),
     ),
     "relu": Case(layers.ProbReLU, {}, slow_rectifier, (), sporadic=True),
     "activation": Case(
@@ -191,7 +192,10 @@ CASES = {
         {"fields": {0: 1, 1: 1}, "in_fields": {1: 1}, "frequencies": (0, 1), "num_basis": 1,
          "spacing": 0.3, "seed": 3},
         slow_steerable_convolution,
-        (*_PRIOR, "antisymmetric", "symmetric", "factors", "kernel_0", "kernel_1", "bias"),
+        (
+            *_PRIOR, "antisymmetric", "symmetric", "factors", "kernel_0", "kernel_1", "bias",
+            "log_flow_unit",
+        ),
     ),
     "gated_relu": Case(layers.GatedReLU, {"fields": 2}, slow_rectifier, (), sporadic=True),
     "steerable_mix": Case(

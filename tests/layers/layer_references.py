@@ -46,8 +46,9 @@ def conditioned(layer, x):
 
 def slow_convolution(layer, x, query=None):
     """Eqs. A_rbf and A_rbf_A, point by point and channel by channel."""
+    unit = np.exp(np.asarray(layer.log_flow_unit))
     weights, drift, factor = (
-        np.asarray(w) for w in (layer.kernel, layer.drift, layer.diffusion_factor)
+        np.asarray(w) for w in (layer.kernel, unit * layer.drift, unit * layer.diffusion_factor)
     )
     diffusion = factor @ np.swapaxes(factor, 1, 2)
     operators, _, filters = weights.shape

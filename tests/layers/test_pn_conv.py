@@ -33,13 +33,13 @@ def test_lattice_limit_is_conv2d():
     layer(x)
     kernel = np.asarray(conv2d.kernel)  # [row, column, in, out]
     offsets = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
-    layer.drift.assign(step * np.array(offsets))
+    layer.drift.assign(np.array(offsets))  # in units of the spacing
     layer.kernel.assign(np.stack([kernel[i + 1, j + 1] for i, j in offsets]))
     layer.bias.assign(rng.normal(size=filters))
     expected = np.asarray(expected) + np.asarray(layer.bias)
     output = {}
     for diffusion in (1e-3, 1e-6):  # standard deviations
-        layer.diffusion_factor.assign(np.tile(diffusion * np.eye(2), [9, 1, 1]))
+        layer.diffusion_factor.assign(np.tile(diffusion / step * np.eye(2), [9, 1, 1]))
         output = layer(x)
         found = np.asarray(output["values"]).reshape(2, 7, 6, filters)[:, 1:-1, 1:-1]
         # Blurring changes f by diffusion^2 / 2 times its second derivatives, about 10 / l^2 = 160
@@ -56,15 +56,15 @@ def test_equals_the_mathematical_function_at_other_points():
     case = CASES["conv_channel"]
     layer = case.built(x)
     output = layer(x, query)
-    factor = np.asarray(layer.diffusion_factor)
+    drift, diffusion = layer.flow_parameters()
     mean, variance, _ = tfpn.math.convolve(
         x["points"],
         x["values"],
         x["variance"],
         query,
         weights=layer.kernel,
-        drift=layer.drift,
-        diffusion=factor @ np.swapaxes(factor, 1, 2),
+        drift=drift,
+        diffusion=diffusion,
         signal_std=np.exp(layer.log_signal_std),
         length_scale=np.exp(layer.log_length_scale),
         noise="channel",
@@ -253,10 +253,11 @@ class TestAdapt:
         assert np.exp(layer.log_length_scale) == pytest.approx(2 * spacing)
         assert np.exp(layer.log_signal_std) == pytest.approx(level)
         assert np.exp(layer.log_observation_noise) == pytest.approx(0.05 * level)
-        offsets = {tuple(row) for row in np.round(np.asarray(layer.drift) / spacing, 9)}
+        drift, diffusion = (np.asarray(t) for t in layer.flow_parameters())
+        offsets = {tuple(row) for row in np.round(drift / spacing, 9)}
         assert offsets == {(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)}
-        expected = np.tile(0.5 * spacing * np.eye(2), [9, 1, 1])
-        np.testing.assert_allclose(layer.diffusion_factor, expected, rtol=1e-12)
+        expected = np.tile(np.square(0.5 * spacing) * np.eye(2), [9, 1, 1])
+        np.testing.assert_allclose(diffusion, expected, rtol=1e-12)
 
     def test_equals_a_layer_made_for_that_spacing(self):
         x = make_input(dtype=np.float32)

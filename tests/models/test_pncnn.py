@@ -19,7 +19,7 @@ def trained():
     x, y = separable()
     x = as_float32(x)
     model = small(2, num_blocks=1)
-    model.adapt(x)
+    model.adapt(x, fit_priors=False)  # whose likelihood training is to improve
     model.compile(keras.optimizers.Adam(1e-2), LOSS, metrics=["accuracy"], jit_compile=False)
     history = model.fit(x, y, epochs=25, batch_size=20, validation_split=0.25, verbose=0).history
     return model, x, y, history
@@ -220,7 +220,7 @@ class TestAdapt:
         x = make_batch(examples=6)
         x["values"] *= 7
         model = small()
-        model.adapt(x)
+        model.adapt(x, fit_priors=False)
         spacing = tfpn.spacing.point_spacing(x["points"], x["variance"])
         assert self.scales(model) == pytest.approx(
             {"conv_1": spacing, "conv_2": spacing, "pooling": spacing}, rel=1e-5
@@ -241,7 +241,7 @@ class TestAdapt:
             small(in_channels=2).adapt(x)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            small(in_channels=2, input_noise="channel").adapt(x)
+            small(in_channels=2, input_noise="channel").adapt(x, fit_priors=False)
 
     def test_data_sets(self):
         x = make_batch(examples=6)

@@ -119,10 +119,10 @@ def plain_logits(model, x, example):
         noise = noise + np.exp(2 * float(conv.log_observation_noise))
         solved = weights_of(conv, noise)
         total = np.zeros((len(points), conv.filters))
-        for w, drift, factor in zip(
-            *(np.asarray(v) for v in (conv.kernel, conv.drift, conv.diffusion_factor)), strict=True
+        for w, drift, diffusion in zip(
+            *(np.asarray(v) for v in (conv.kernel, *conv.flow_parameters())), strict=True
         ):
-            covariance = length**2 * np.eye(2) + factor @ factor.T
+            covariance = length**2 * np.eye(2) + diffusion
             moved = difference + drift
             form = np.einsum("mni,ij,mnj->mn", moved, np.linalg.inv(covariance), moved)
             amplitude = std**2 * length**2 / np.sqrt(np.linalg.det(covariance))

@@ -1,13 +1,19 @@
 """What convolution layers share: points of the result, and the start from data."""
 
+from collections.abc import Callable
+from typing import Any
+
+import keras
 import numpy as np
 import tensorflow as tf
 
+from tfpn.checks import check_positive
+from tfpn.fitting import FittedPrior, fit_prior
 from tfpn.layers.base import GPPosteriorLayer
 from tfpn.math.missing import penalty
 from tfpn.math.pieces import in_pieces, piece_length
 from tfpn.spacing import point_spacing
-from tfpn.types import Observations, Tensor
+from tfpn.types import Config, Observations, Tensor
 
 # Initial length scale, drift step and diffusion radius, in units of the points' spacing.
 LENGTH_PER_SPACING = 1.0
@@ -16,7 +22,45 @@ DIFFUSION_PER_SPACING = 0.5
 
 
 class GPConvolution(GPPosteriorLayer):
-    """Base of `PNConv` and `SteerablePNConv`; they have a ``set_spacing(spacing)``."""
+    """Base of `PNConv` and `SteerablePNConv`.
+
+    The weights of their flows are in units of a stored length, ``exp(log_flow_unit)``, which
+    starts at the spacing and is not trained: so an optimiser's steps do the same whatever the unit
+    of the points. A subclass builds it by ``_build_flow_unit`` and sets its flows to their start by
+    ``_reset_flows``.
+    """
+
+    def __init__(self, *, spacing: float, length_scale: float | None, **kwargs: Any) -> None:
+        self.spacing = check_positive("spacing", spacing)
+        if length_scale is None:
+            length_scale = LENGTH_PER_SPACING * self.spacing
+        super().__init__(length_scale=length_scale, **kwargs)
+
+    def _build_flow_unit(self):
+        self.log_flow_unit = self.add_weight(
+            name="log_flow_unit",
+            shape=(),
+            initializer=keras.initializers.Constant(np.log(self.spacing)),
+            trainable=False,
+        )
+
+    def load_own_variables(self, store: Any) -> None:
+        """Keras's; layers stored without a unit of their flows have the points' unit."""
+        own = [*self._trainable_variables, *self._non_trainable_variables]
+        if len(store) != len(own) - 1 or own[-1] is not self.log_flow_unit:
+            super().load_own_variables(store)
+            return
+        for index, variable in enumerate(own[:-1]):
+            variable.assign(store[f"{index}"])
+        self.log_flow_unit.assign(0.0)
+
+    def set_spacing(self, spacing: float) -> None:
+        """Sets length scale, flows and their unit to the start values for ``spacing``."""
+        spacing = self._check_length("spacing", spacing)
+        length = np.log(self.length_scale * (spacing / self.spacing))
+        self.log_length_scale.assign(np.broadcast_to(length, self.log_length_scale.shape))
+        self.log_flow_unit.assign(np.log(spacing))
+        self._reset_flows()
 
     def _check_query(self, shape, points_shape):
         batch, _, dim = points_shape
@@ -49,6 +93,44 @@ class GPConvolution(GPPosteriorLayer):
         if level > 0.0:
             self._set_level(level)
 
+    def fit_prior(
+        self, data: Observations, progress: Callable[[int], Any] | None = None
+    ) -> FittedPrior:
+        """Sets the prior's length scale, signal and noise by maximum marginal likelihood.
+
+        Flows stay as they are, and so does a prior with too few readings to be fitted.
+
+        Args:
+            data: the observations dict (NumPy or tensors) that this layer will take.
+            progress: as in `tfpn.fitting.fit_prior`.
+
+        Returns:
+            What `tfpn.fitting.fit_prior` found.
+        """
+        priors, noises = self._prior_numbers(data["values"].shape[-1])
+        found = fit_prior(
+            *(np.asarray(data[key]) for key in ("points", "values", "variance")),
+            priors=priors,
+            noises=noises,
+            kernel=self.prior_kernel,
+            fit_noise=self.log_observation_noise is not None,
+            progress=progress,
+        )
+        for weight, fitted in (
+            (self.log_length_scale, found.length_scale),
+            (self.log_signal_std, found.signal_std),
+            (self.log_observation_noise, found.observation_noise),
+        ):
+            if weight is not None and fitted is not None:
+                fitted = np.log(np.reshape(fitted, weight.shape))
+                weight.assign(np.where(np.isnan(fitted), weight, fitted))
+        return found
+
+    def _prior_numbers(self, channels):
+        """For each input channel the number of its prior and that of its noise."""
+        each = range(channels) if self.noise == "channel" else [0] * channels
+        return [0] * channels, list(each)
+
     def _set_level(self, level):
         """Sets signal and noise for values of the root mean square ``level``, scalar or [c]."""
         self.log_signal_std.assign(np.broadcast_to(np.log(level), self.log_signal_std.shape))
@@ -56,6 +138,9 @@ class GPConvolution(GPPosteriorLayer):
             noise = np.log(self.observation_noise / self.signal_std * level)
             shape = self.log_observation_noise.shape
             self.log_observation_noise.assign(np.broadcast_to(noise, shape))
+
+    def get_config(self) -> Config:
+        return {**super().get_config(), "spacing": self.spacing}
 
     def _targets(self, query, points, variance):
         """Points of the output, as given and finite, and +inf where they are padding.

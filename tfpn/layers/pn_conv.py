@@ -6,13 +6,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn.checks import check_choice, check_count, check_flag, check_positive
-from tfpn.layers.convolution import (
-    DIFFUSION_PER_SPACING,
-    DRIFT_PER_SPACING,
-    LENGTH_PER_SPACING,
-    GPConvolution,
-)
+from tfpn.checks import check_choice, check_count, check_flag
+from tfpn.layers.convolution import DIFFUSION_PER_SPACING, DRIFT_PER_SPACING, GPConvolution
 from tfpn.math.kernels import read_mixture
 from tfpn.math.missing import missing_mask
 from tfpn.math.operator import Operator
@@ -50,7 +45,8 @@ class PNConv(GPConvolution):
         spacing: distance between neighbouring points, in units of the points, from which the
             length scale (equal to it), the drifts (the K lattice points nearest the origin, one
             spacing apart) and the diffusions (factor of half a spacing) start. The default suits
-            some 75 to 100 points in a unit square. `adapt` measures it.
+            some 75 to 100 points in a unit square. `adapt` measures it. The weights ``drift`` and
+            ``diffusion_factor`` are in units of it, see `flow_parameters`.
         signal_std: initial prior standard deviation of the input channels.
         length_scale: initial prior length scale, if not ``spacing``.
         observation_noise: initial standard deviation of a learnable measurement noise that is
@@ -146,11 +142,9 @@ class PNConv(GPConvolution):
         marginal_likelihood_trains: Trains = "kernel",
         **kwargs: Any,
     ) -> None:
-        self.spacing = check_positive("spacing", spacing)
         super().__init__(
-            length_scale=LENGTH_PER_SPACING * self.spacing
-            if length_scale is None
-            else length_scale,
+            spacing=spacing,
+            length_scale=length_scale,
             signal_std=signal_std,
             observation_noise=observation_noise,
             noise=noise,
@@ -217,17 +211,15 @@ class PNConv(GPConvolution):
             self.bias = self.add_weight(
                 name="bias", shape=(self.filters,), initializer=self.bias_initializer
             )
-        self._lattice = lattice(self.num_basis, dim)
         self.drift = self.add_weight(
-            name="drift",
-            shape=(self.num_basis, dim),
-            initializer=lambda shape, dtype: self._initial_drift(self.spacing, dtype),
+            name="drift", shape=(self.num_basis, dim), initializer=_initial_drift
         )
         self.diffusion_factor = self.add_weight(
             name="diffusion_factor",
             shape=(self.num_basis, dim, dim),
-            initializer=lambda shape, dtype: self._initial_diffusion(self.spacing, dtype),
+            initializer=_initial_diffusion,
         )
+        self._build_flow_unit()
 
     def _check_shapes_beside(self, shapes):
         super()._check_shapes_beside(shapes)
@@ -237,21 +229,32 @@ class PNConv(GPConvolution):
                 f"no {key}: all convolutions of a network need the same uncertainty."
             )
 
-    def _initial_drift(self, spacing, dtype):
-        return tf.constant(DRIFT_PER_SPACING * spacing * self._lattice, dtype)
+    def _reset_flows(self):
+        self.drift.assign(_initial_drift(self.drift.shape, self.drift.dtype))
+        factor = self.diffusion_factor
+        factor.assign(_initial_diffusion(factor.shape, factor.dtype))
 
-    def _initial_diffusion(self, spacing, dtype):
-        eye = np.tile(np.eye(self._lattice.shape[1]), [self.num_basis, 1, 1])
-        return tf.constant(DIFFUSION_PER_SPACING * spacing * eye, dtype)
+    def flow_parameters(self) -> tuple[Tensor, Tensor]:
+        """The drifts beta [K, d] and diffusions Sigma [K, d, d] in units of the points.
 
-    def set_spacing(self, spacing: float) -> None:
-        """Sets length scale, drifts and diffusions to their start values for ``spacing``."""
-        spacing = self._check_length("spacing", spacing)
-        scale = spacing / self.spacing
-        length = np.log(self.length_scale * scale)
-        self.log_length_scale.assign(np.broadcast_to(length, self.log_length_scale.shape))
-        self.drift.assign(self._initial_drift(spacing, self.drift.dtype))
-        self.diffusion_factor.assign(self._initial_diffusion(spacing, self.diffusion_factor.dtype))
+        The weights ``drift`` and ``diffusion_factor`` (L of ``Sigma = L L^T``) are in units of a
+        length that is not trained, ``exp(log_flow_unit)``: the spacing that the layer was built
+        with or that `adapt` measured.
+
+        Example:
+
+        >>> import numpy as np, tfpn
+        >>> layer = tfpn.layers.PNConv(2, 3, spacing=0.5, dtype="float64")
+        >>> layer.build({key: (None, 9, 1) for key in ("points", "values", "variance")})
+        >>> layer.drift.numpy().ravel().tolist()
+        [0.0, -1.0, 1.0]
+        >>> np.round(layer.flow_parameters()[0], 9).ravel().tolist()
+        [0.0, -0.5, 0.5]
+        """
+        unit = tf.exp(self._cast(self.log_flow_unit))
+        factor = unit * self._cast(self.diffusion_factor)
+        diffusion = tf.matmul(factor, factor, transpose_b=True)
+        return unit * self._cast(self.drift), diffusion
 
     def adapt(self, data: Observations) -> None:
         """As `GPConvolution.adapt`; with prior="channel" each channel's own spacing and size count.
@@ -279,6 +282,10 @@ class PNConv(GPConvolution):
             lengths[channel] = self.length_scale / self.spacing * spacing
         self._set_level(levels)
         self.log_length_scale.assign(np.log(lengths))
+
+    def _prior_numbers(self, channels):
+        priors, noises = super()._prior_numbers(channels)
+        return (noises if self.prior == "channel" else priors), noises
 
     def call(
         self, observations: Observations, query: Tensor | None = None, training: bool = False
@@ -313,15 +320,9 @@ class PNConv(GPConvolution):
 
     def _operator(self, query):
         """The layer's linear operator at query points."""
-        factor = self._cast(self.diffusion_factor)
-        bias = tf.zeros([self.filters], factor.dtype) if self.bias is None else self.bias
-        return Operator(
-            query,
-            self._cast(self.kernel),
-            self._cast(self.drift),
-            tf.matmul(factor, factor, transpose_b=True),
-            self._cast(bias),
-        )
+        drift, diffusion = self.flow_parameters()
+        bias = tf.zeros([self.filters], drift.dtype) if self.bias is None else self.bias
+        return Operator(query, self._cast(self.kernel), drift, diffusion, self._cast(bias))
 
     def process(self, observations: Observations, query: Tensor) -> Distribution:
         """Each output channel's joint distribution over query points.
@@ -369,7 +370,6 @@ class PNConv(GPConvolution):
             **super().get_config(),
             "filters": self.filters,
             "num_basis": self.num_basis,
-            "spacing": self.spacing,
             "prior": self.prior,
             "uncertainty": self.uncertainty,
             "rank": self.rank,
@@ -382,3 +382,11 @@ class PNConv(GPConvolution):
             and keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
         }
+
+
+def _initial_drift(shape, dtype):
+    return tf.constant(DRIFT_PER_SPACING * lattice(*shape), dtype)
+
+
+def _initial_diffusion(shape, dtype):
+    return tf.constant(DIFFUSION_PER_SPACING * np.broadcast_to(np.eye(shape[-1]), shape), dtype)

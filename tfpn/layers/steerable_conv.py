@@ -9,13 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn.checks import check_choice, check_count, check_flag, check_positive
-from tfpn.layers.convolution import (
-    DIFFUSION_PER_SPACING,
-    DRIFT_PER_SPACING,
-    LENGTH_PER_SPACING,
-    GPConvolution,
-)
+from tfpn.checks import check_choice, check_count, check_flag
+from tfpn.layers.convolution import DIFFUSION_PER_SPACING, DRIFT_PER_SPACING, GPConvolution
 from tfpn.layers.steerable_base import (
     FieldsMixin,
     check_seed,
@@ -87,6 +82,7 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
             one spacing. ``constraint`` and ``seed`` do not matter then.
         spacing: distance between neighbouring points, from which the length scale (equal to it),
             transport (over one spacing) and diffusion (over half of it) start. `adapt` measures it.
+            The generators' weights are in units of it; `generators` gives them in the points'.
         signal_std: initial prior standard deviation of the input channels.
         length_scale: initial prior length scale, if not ``spacing``.
         observation_noise: initial standard deviation of a learnable measurement noise that is
@@ -155,11 +151,9 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         marginal_likelihood_trains: Trains = "kernel",
         **kwargs: Any,
     ) -> None:
-        self.spacing = check_positive("spacing", spacing)
         super().__init__(
-            length_scale=LENGTH_PER_SPACING * self.spacing
-            if length_scale is None
-            else length_scale,
+            spacing=spacing,
+            length_scale=length_scale,
             signal_std=signal_std,
             observation_noise=observation_noise,
             noise=noise,
@@ -204,7 +198,9 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         self._input = self._input_fields(self.in_fields, channels)
         self._blocks = block_numbers(self._input)
         self._build_prior(self._blocks[-1] + 1)
-        initial = self._build_flows() if self.flows else self._build_generators()
+        initial = _in_unit(
+            self._build_flows() if self.flows else self._build_generators(), self.spacing
+        )
         copies = max(n for _, n in self._input)
         self.kernels = {}
         for frequency, number in self.fields:
@@ -220,11 +216,12 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         scalars = dict(self.fields).get(0)
         if self.use_bias and scalars:
             self.bias = self.add_weight(name="bias", shape=(scalars,), initializer="zeros")
+        self._build_flow_unit()
 
     def _build_generators(self):
         """Makes the parameters of generators of its own; returns the generators."""
         self._family = generator_family(self.frequencies, self.constraint)
-        initial = self._initial_generators(self.spacing)
+        initial = self._initial_generators()
         self.generator_weights = {
             p.name: self.add_weight(
                 name=p.name,
@@ -243,23 +240,14 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         found = [
             build_flow(flow, f"{where}[{k}]", self.frequencies) for k, flow in enumerate(self.flows)
         ]
-        self.log_flow_unit = self.add_weight(
-            name="log_flow_unit",
-            shape=(),
-            initializer=keras.initializers.Constant(np.log(self.spacing)),
-            trainable=False,
-        )
-        return [
-            np.stack(tensors) * self.spacing**order
-            for order, tensors in enumerate(zip(*found, strict=True))
-        ]
+        return [np.stack(tensors) for tensors in zip(*found, strict=True)]
 
-    def _initial_generators(self, spacing):
+    def _initial_generators(self):
         return self._family.initial(
             self.seed,
             count=self.num_basis,
-            transport=DRIFT_PER_SPACING * spacing,
-            spread=DIFFUSION_PER_SPACING * spacing,
+            transport=DRIFT_PER_SPACING,
+            spread=DIFFUSION_PER_SPACING,
         )
 
     def _initial_scale(self, initial, frequency, copies):
@@ -290,25 +278,30 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         parts = 1 if frequency == 0 else 2
         return np.sqrt(kept ** (-2.0 / 3.0) / (parts * self.num_basis * copies))
 
-    def set_spacing(self, spacing: float) -> None:
-        """Sets length scale and generators to their start values for ``spacing``."""
-        spacing = self._check_length("spacing", spacing)
-        self.log_length_scale.assign(np.log(self.length_scale * spacing / self.spacing))
-        if self.flows:
-            self.log_flow_unit.assign(np.log(spacing))
+    def _reset_flows(self):
+        if self.flows:  # which keep what they have learned
             return
-        for name, value in self._initial_generators(spacing).items():
+        for name, value in self._initial_generators().items():
             self.generator_weights[name].assign(value)
+
+    def _prior_numbers(self, channels):
+        priors, noises = super()._prior_numbers(channels)
+        return priors, (self._blocks if self.noise == "channel" else noises)
 
     def generators(self) -> tuple[Tensor, Tensor, Tensor]:
         """The generators' C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] in float64.
 
         Index order derivative(s), output, input; r channels, one copy of each of ``frequencies``.
+        In the points' unit; what the layer learns, and ``flows``, are in units of the spacing,
+        ``exp(log_flow_unit)``.
         """
         if self.flows:
-            return generators_of(self.flows, tf.exp(tf.cast(self.log_flow_unit, tf.float64)))
-        values = {n: tf.convert_to_tensor(w) for n, w in self.generator_weights.items()}
-        return self._family.tensors(values, tf.float64)
+            tensors = generators_of(self.flows)
+        else:
+            values = {n: tf.convert_to_tensor(w) for n, w in self.generator_weights.items()}
+            tensors = self._family.tensors(values, tf.float64)
+        c, b, s = _in_unit(tensors, tf.exp(tf.cast(self.log_flow_unit, tf.float64)))
+        return c, b, s
 
     def flow_reach(self) -> tuple[float, float]:
         """How far the flows reach, and how far they are resolved: two numbers of length scales.
@@ -369,7 +362,6 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
             "frequencies": list(self.frequencies),
             "constraint": self.constraint,
             "flows": self.flows and [keras.saving.serialize_keras_object(f) for f in self.flows],
-            "spacing": self.spacing,
             "uncertainty": self.uncertainty,
             "use_bias": self.use_bias,
             "seed": self.seed,
@@ -381,3 +373,8 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         if config.get("flows"):
             config["flows"] = [keras.saving.deserialize_keras_object(f) for f in config["flows"]]
         return cls(**config)
+
+
+def _in_unit(generators, unit):
+    """Generators C, B and S whose lengths are in ``unit``, in the points' unit."""
+    return [tensor * unit**order for order, tensor in enumerate(generators)]

@@ -84,13 +84,12 @@ def build_flow(flow: Layer, name: str, frequencies: Sequence[int]) -> Tensor:
     return tuple(tensors)
 
 
-def generators_of(flows: Any, unit: Tensor) -> Tensor:
-    """C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] in float64, from lengths in ``unit``."""
+def generators_of(flows: Any) -> Tensor:
+    """C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] in float64."""
     tensors = zip(*(flow.generator() for flow in flows), strict=True)
-    zeroth, first, second = (
+    return tuple(
         tf.stack([tf.cast(tensor, tf.float64) for tensor in tensor_list]) for tensor_list in tensors
     )
-    return zeroth, unit * first, tf.square(unit) * second
 
 
 def copy_flow(flow: Layer, name: str, dtype: DType) -> Tensor:

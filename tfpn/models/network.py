@@ -17,13 +17,11 @@ from tfpn.layers.base import GPPosteriorLayer
 from tfpn.models.checked import Checked
 from tfpn.models.head import domain_unit
 from tfpn.models.predictive import Predictive, not_calibrated
+from tfpn.models.prior_start import Verbose, fit_first_prior
 from tfpn.models.target_scale import TargetScale, first_targets
 from tfpn.models.trainable import Trainable
-from tfpn.spacing import point_extent, point_spacing, typical_number
+from tfpn.spacing import point_spacing, typical_number
 from tfpn.types import Array, ArrayLike, Config, DType, Layer, PathLike, Tensor
-
-# Examples smaller than this are in too large a unit for flows to be learnt.
-_LEAST_EXTENT = 0.1
 
 
 class PNNetwork(Checked, Trainable, Predictive, keras.Model):
@@ -133,16 +131,24 @@ class PNNetwork(Checked, Trainable, Predictive, keras.Model):
         """The symbolic inputs by name, for building sub-models."""
         return {tensor.name: tensor for tensor in self.inputs}
 
-    def adapt(self, data: Any, targets: ArrayLike | None = None) -> None:
+    def adapt(
+        self,
+        data: Any,
+        targets: ArrayLike | None = None,
+        *,
+        fit_priors: bool = True,
+        verbose: Verbose = "auto",
+    ) -> None:
         """Starts length scales, flows, signal and noise level from the data, before training.
 
         All convolutions and the pooling take the data's spacing, the median distance to the second
         nearest neighbour; the first convolution, which sees the raw values, takes their root mean
-        square as well; and the pooling measures its integral in units of its box or disc, or of the
-        volume that the points fill. So what a model predicts now does not depend on the units of
-        points and values. Training does somewhat on that of points: drifts and diffusions are
-        learnt in it, so that an optimiser's step moves them far where examples are far smaller than
-        1, and hardly where they are far larger.
+        square as well, and with ``fit_priors`` the length scale, signal and noise of the greatest
+        marginal likelihood (`tfpn.fitting.fit_prior`): so it knows the signal, and not only where
+        it was sampled. The pooling measures its integral in units of its box or disc, or of the
+        volume that the points fill. So neither what a model predicts now nor its training depends
+        on the unit of the points, and neither on that of the values, of all channels together or,
+        where each has a prior, of each: drifts and diffusions are learnt in units of the spacing.
 
         A regression model takes the targets' means and standard deviations besides (of a field
         that rotates one deviation for all components, and no mean). From then on its outputs,
@@ -157,22 +163,25 @@ class PNNetwork(Checked, Trainable, Predictive, keras.Model):
             targets: of a regression model, [B, num_outputs] (or [B] for one output) or
                 [B, M, channels] of fields, NaN where nothing was measured. None leaves the outputs'
                 scale as it is, or takes those of a data set of tuples (observations, targets).
+            fit_priors: whether the first convolution's prior is fitted, which takes some seconds.
+            verbose: of the fit; 1 shows a progress bar of the priors, 2 a line at the end, 0
+                nothing, "auto" the bar in terminals and notebooks.
 
         Raises:
             ValueError: if the data are not observations (as `tfpn.observations` makes them) of the
                 model's dimension and channels, if some points are observed in some channels only
                 and the model's ``input_noise`` is "shared", if no example has two distinct
-                observed points, if the square of their spacing is beyond the model's dtype, or for
-                an unbatched data set; for targets of another shape or number, infinite ones, an
-                output without any, and targets of a classifier.
+                observed points, if the square of their spacing is beyond the model's dtype, for a
+                bad ``verbose``, or for an unbatched data set; for targets of another shape or
+                number, infinite ones, an output without any, and targets of a classifier.
             TypeError: if the data are neither a dict nor a data set, or targets no numbers.
 
         Warns:
             UserWarning: if the points are so far from the origin that their differences have lost
-                their digits, if examples are smaller than 0.1 in the points' unit, if channels of
-                a point differ in variance and "shared" averages it, if points look like degrees on
-                both sides of the date line, or if targets are so far from 0 that their differences
-                have lost their digits.
+                their digits, if channels of a point differ in variance and "shared" averages it, if
+                points look like degrees on both sides of the date line, if readings look
+                independent of each other (their length scale then starts at half of their spacing),
+                or if targets are so far from 0 that their differences have lost their digits.
         """
         inputs, given = self.inputs_dict, data
         if isinstance(data, tf.data.Dataset):
@@ -209,16 +218,10 @@ class PNNetwork(Checked, Trainable, Predictive, keras.Model):
                 "origin from the points, or use dtype='float64' (see there how to hand data over).",
                 stacklevel=2,
             )
-        extent = point_extent(data["points"], data["variance"])
-        if extent < _LEAST_EXTENT:
-            warnings.warn(
-                f"an example's points typically span {extent:.2g}; in so large a unit an "
-                "optimiser's steps move drifts and diffusions over many spacings: give the points "
-                "in a unit in which an example spans 1 or more.",
-                stacklevel=2,
-            )
         first, *others = self.pn_layers
         first.adapt(data)
+        if fit_priors:
+            fit_first_prior(first, data, verbose)
         for layer in others:
             layer.set_spacing(spacing)
         if self._pooling is not None:

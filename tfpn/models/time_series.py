@@ -18,6 +18,7 @@ from tfpn.models.blocks import channel_block
 from tfpn.models.head import linear_head, points_dtype, pooling_layers, read_pooling
 from tfpn.models.network import PNNetwork, first_examples, network_inputs
 from tfpn.models.pncnn import PNCNN
+from tfpn.models.prior_start import Verbose
 from tfpn.models.time_series_block import SporadicBlock
 from tfpn.models.time_series_checks import check_statics, read_query, warn_of_points_outside
 from tfpn.models.time_series_inputs import (
@@ -354,16 +355,23 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
     # The same words, of "conv_readings" too.
     feature_process = PNCNN.feature_process
 
-    def adapt(self, data: Any, targets: ArrayLike | None = None) -> None:
+    def adapt(
+        self,
+        data: Any,
+        targets: ArrayLike | None = None,
+        *,
+        fit_priors: bool = True,
+        verbose: Verbose = "auto",
+    ) -> None:
         """As `PNCNN.adapt`; statics among the data are not read.
 
-        With ``input_prior="channel"`` each channel starts with the spacing and the root mean
-        square of its own readings. Where a grid of times is queried, the later layers start from
-        its step.
+        With ``input_prior="channel"`` each channel starts with the prior that is fitted to its own
+        readings, or with their spacing and root mean square. Where a grid of times is queried, the
+        later layers start from its step.
 
         Args:
             data: the input dict, or a `tf.data.Dataset` as in `PNCNN.adapt`.
-            targets: as in `PNCNN.adapt`.
+            targets, fit_priors, verbose: as in `PNCNN.adapt`.
 
         Raises:
             ValueError: as `PNCNN.adapt`.
@@ -371,7 +379,7 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
         Warns:
             UserWarning: if readings lie outside the box ``pooling``, and as `PNCNN.adapt`.
         """
-        super().adapt(data, targets)
+        super().adapt(data, targets, fit_priors=fit_priors, verbose=verbose)
         if isinstance(data, tf.data.Dataset):
             data = first_examples(data)
         data = {key: np.asarray(data[key]) for key in KEYS}

@@ -1,0 +1,5 @@
+"""Priors fitted to data by maximum marginal likelihood, in NumPy."""
+
+from tfpn.fitting.prior import FittedPrior, fit_prior
+
+__all__ = ["FittedPrior", "fit_prior"]

@@ -1,0 +1,85 @@
+"""The observations that a prior is fitted to: neighbourhoods of bounded size in some examples."""
+
+import dataclasses
+
+import numpy as np
+from scipy import spatial
+
+from tfpn.types import Array
+
+# Points of a neighbourhood, neighbourhoods, and their entries (points squared) altogether.
+POINTS = 64
+NEIGHBOURHOODS = 128
+ENTRIES = 2**18
+# Entries of all priors together, and the least of one prior however many there are.
+ALL_ENTRIES = 2**20
+LEAST_ENTRIES = 2**14
+
+
+@dataclasses.dataclass(frozen=True)
+class Neighbourhoods:
+    """Some observations of E neighbourhoods of n points.
+
+    Attributes:
+        points: [E, n, d]; 0 where nothing is observed.
+        values: [E, n, c]; 0 where unobserved.
+        variance: [E, n, g], of each noise; +inf where unobserved.
+    """
+
+    points: Array
+    values: Array
+    variance: Array
+
+
+def neighbourhoods(points, values, variance, *, priors=1):
+    """Chooses what a prior is fitted to, the same from call to call.
+
+    Examples are evenly spread among those with two observed points or more. Of one with many
+    points it takes the nearest ones to some of them, so that near and far pairs are both seen.
+
+    Args:
+        points: float64 array [B, N, d].
+        values: [B, N, c], 0 where unobserved.
+        variance: [B, N, g]; points that have no finite one are left out.
+        priors: number of priors that are fitted, which share the budget.
+
+    Returns:
+        `Neighbourhoods`, or None if no example has two observed points.
+    """
+    observed = np.isfinite(variance).any(axis=-1)
+    examples = np.flatnonzero(observed.sum(axis=-1) > 1)
+    if not len(examples):
+        return None
+    size = min(POINTS, int(observed[examples].sum(axis=-1).max()))
+    entries = np.clip(ALL_ENTRIES // priors, LEAST_ENTRIES, ENTRIES)
+    count = int(np.clip(entries // size**2, 4, NEIGHBOURHOODS))
+    examples = examples[np.unique(np.linspace(0, len(examples) - 1, count).astype(int))]
+    rng = np.random.default_rng(0)
+    chosen = []
+    for example in examples:
+        rows = _different(observed[example], points[example], values[example], variance[example])
+        if len(rows) <= size:
+            chosen.append((example, rows))
+            continue
+        number = min(-(-len(rows) // size), -(-count // len(examples)))
+        tree = spatial.cKDTree(points[example, rows])
+        for centre in rng.choice(rows, number, replace=False):
+            chosen.append((example, rows[tree.query(points[example, centre], k=size)[1]]))
+    shape = len(chosen), size
+    found = Neighbourhoods(
+        np.zeros((*shape, points.shape[-1])),
+        np.zeros((*shape, values.shape[-1])),
+        np.full((*shape, variance.shape[-1]), np.inf),
+    )
+    for place, (example, rows) in enumerate(chosen):
+        found.points[place, : len(rows)] = points[example, rows]
+        found.values[place, : len(rows)] = values[example, rows]
+        found.variance[place, : len(rows)] = variance[example, rows]
+    return found
+
+
+def _different(observed, *columns):
+    """The observed rows without exact copies of earlier ones, which would pass for no noise."""
+    rows = np.flatnonzero(observed)
+    _, first = np.unique(np.hstack([c[rows] for c in columns]), axis=0, return_index=True)
+    return rows[np.sort(first)]
