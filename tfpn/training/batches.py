@@ -26,8 +26,9 @@ class ShuffledBatches(keras.utils.PyDataset):
         seed: non-negative integer.
         by_length: puts examples of like length together, ten batches of random examples at a time,
             and cuts each batch to its longest example, which leaves out most of the padding. The
-            length is that up to the last observed point. Results are the same up to rounding, but
-            a step's number of points varies.
+            length is that up to the last observed point, of thinned examples the number of points
+            that are left. Results are the same up to rounding, but a step's number of points
+            varies.
         weights: sample weights, [examples], for batches of three.
         thin: ``keep`` of `tfpn.augmentation.thin`, which is applied anew in each epoch; by default
             no reading is dropped.
@@ -74,6 +75,9 @@ class ShuffledBatches(keras.utils.PyDataset):
             self._x = {**self.x, **augmentation.jitter(observations, rng, **self.ranges)}
         if self._keep:
             self._x = augmentation.thin(self._x, self._keep, rng, **self._thinning)
+            if self._lengths is not None:
+                self._x = _compact(self._x)
+                self._lengths = lengths(self._x["variance"])
         self._batches = [
             order[start : start + self.batch_size]
             for start in range(0, len(order), self.batch_size)
@@ -143,6 +147,12 @@ def cut(x: dict[str, Array], length: int) -> dict[str, Array]:
         else array
         for key, array in x.items()
     }
+
+
+def _compact(x):
+    """Observations whose unobserved points come last; the order of the others stays."""
+    order = np.argsort(~np.isfinite(x["variance"]).any(-1), axis=1, kind="stable")[..., None]
+    return {**x, **{key: np.take_along_axis(x[key], order, axis=1) for key in KEYS}}
 
 
 def _length(batches, batch, lengths):
