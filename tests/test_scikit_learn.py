@@ -208,6 +208,41 @@ class TestScikitLearn:
         with pytest.raises(ValueError, match=r"targets of the shape \(5, 2\), but y has \[B, \]"):
             series.fit(X, codes, validation_data=(X[:5], np.zeros((5, 2))))
 
+    def test_thinned_training(self):
+        x, y = waves(40)
+        X, weights = pack(x), np.arange(1.0, 41.0)
+        estimator = PNClassifier(Recorder, fit_kwargs={"batch_size": 30}, thin=(0.2, 0.6))
+        estimator.fit(X, y, sample_weight=weights, validation_split=0.25)
+        batches, none, arguments = estimator.model_.fitted
+        (held, codes, held_weights), anew = arguments["validation_data"], arguments["callbacks"][0]
+        assert none is None and len(batches) == 1 and len(codes) == 10
+        # The held-back ones are whole, with their labels and weights.
+        place = [int(np.argwhere((x["points"] == p).all((1, 2)))[0, 0]) for p in held["points"]]
+        for key in x:
+            np.testing.assert_array_equal(held[key], x[key][place])
+        np.testing.assert_array_equal(codes, y[place])
+        np.testing.assert_array_equal(held_weights, weights[place])
+        seen = []
+        for epoch in (0, 1):
+            anew.on_epoch_begin(epoch, {})
+            given, labels, given_weights = batches[0]
+            order = given_weights.astype(int) - 1
+            assert sorted([*order, *place]) == list(range(40))
+            np.testing.assert_array_equal(labels, y[order])
+            before = np.isfinite(x["variance"][order])
+            seen.append(np.isfinite(given["variance"]))
+            assert not (seen[-1] & ~before).any()
+            assert 0.3 < seen[-1].sum() / before.sum() < 0.65
+        assert not np.array_equal(*seen)
+        trained = PNClassifier(build, thin=(0.2, 0.6)).fit(X, y, epochs=2, batch_size=20)
+        assert len(trained.history_["loss"]) == 2
+        again = PNClassifier(build, thin=(0.2, 0.6)).fit(X, y, epochs=2, batch_size=20)
+        assert again.history_["loss"] == pytest.approx(trained.history_["loss"], rel=1e-6)
+        with pytest.raises(ValueError, match="shuffle=False does not go with thin"):
+            estimator.fit(X, y, shuffle=False)
+        with pytest.raises(ValueError, match="keep: found 0.5; give two shares"):
+            PNClassifier(Recorder, thin=0.5).fit(X, y)
+
     def test_number_of_features(self):
         x, y = waves()
         estimator = PNClassifier(build)
@@ -228,6 +263,9 @@ class Recorder:
     def adapt(self, x, targets=None):
         pass
 
-    def fit(self, x, y, **arguments):
+    def get_config(self):
+        return {"input_noise": "channel"}
+
+    def fit(self, x, y=None, **arguments):
         self.fitted = x, y, arguments
         return keras.callbacks.History()

@@ -2,12 +2,14 @@
 
 import math
 import numbers
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tfpn.contract import check_observations
-from tfpn.types import Array, Observations
+from tfpn.contract import KEYS, check_observations
+from tfpn.types import Array, Observations, Tensor
 
 
 def jitter(
@@ -95,8 +97,164 @@ def jitter(
     return {**x, "points": moved}
 
 
+def thin(
+    x: Observations,
+    keep: Sequence[float] = (0.1, 1.0),
+    rng: Any = None,
+    *,
+    whole: float = 0.125,
+    drop_channels: float = 0.0,
+    together: bool = False,
+) -> dict[str, Tensor]:
+    """Keeps a random part of each example's readings, as a sensor that is read less often would.
+
+    Of each example a share, drawn uniformly from ``keep``, is kept: every reading stays with that
+    probability, independently. What is dropped gets the variance +inf and the value 0. At least
+    one reading of an example stays, if it had any. A model trained on examples thinned anew in
+    every epoch learns what to make of series that are sparser than those it was trained on, and
+    how sure to be of them.
+
+    Args:
+        x: Observations, a dict of "points" [B, N, d], "values" [B, N, c] and "variance" [B, N, c],
+            or of one example, without the first axis. Arrays, or tensors as inside of
+            `tf.data.Dataset.map`. Other entries, such as statics, are handed on. `x` is not
+            changed.
+        keep: (lowest, highest) share of the readings to keep, 0 < lowest <= highest <= 1.
+        rng: What it gives next determines the result: a `numpy.random.Generator` for arrays; for
+            tensors a `tf.random.Generator`, made outside of the function that is mapped, so that
+            every epoch draws anew. None draws from one that nobody can repeat.
+        whole: Probability that an example stays whole.
+        drop_channels: Probability that a channel of an example that does not stay whole loses all
+            readings, as of a dead sensor. One channel that has readings stays.
+        together: Whether the channels of a point are kept or dropped together, as models with
+            ``input_noise="shared"`` need it; else each reading is on its own.
+
+    Returns:
+        A dict like `x`, with new values and variance of the same shapes and dtypes.
+
+    Raises:
+        TypeError, ValueError: if arrays are not observations (`tfpn.contract.check_observations`).
+        TypeError: if `rng` is of the other kind, or an argument is not a number.
+        ValueError: if a key is missing, a shape is wrong or a share or probability is out of range;
+            if `drop_channels` is not 0 with `together`.
+
+    Example:
+        >>> import numpy as np
+        >>> import tfpn
+        >>> x = tfpn.observations(np.linspace(0, 1, 100)[None, :, None], np.ones((1, 100)))
+        >>> thinned = tfpn.augmentation.thin(x, (0.2, 0.2), np.random.default_rng(0), whole=0)
+        >>> int(np.isfinite(thinned["variance"]).sum())
+        19
+
+        In a pipeline, on batches or on examples:
+
+        >>> import tensorflow as tf
+        >>> rng = tf.random.Generator.from_seed(0)
+        >>> batches = tf.data.Dataset.from_tensors(x).map(
+        ...     lambda x: tfpn.augmentation.thin(x, (0.2, 0.2), rng, whole=0))
+        >>> [int(np.isfinite(batch["variance"]).sum()) for epoch in (1, 2) for batch in batches]
+        [16, 25]
+    """
+    low, high = check_thinning(keep, whole, drop_channels, together)
+    missing = [key for key in KEYS if key not in x]
+    if missing:
+        raise ValueError(f"x: found no {', '.join(missing)}; give the dict of tfpn.observations.")
+    tf = sys.modules.get("tensorflow")  # Without it nothing is a tensor.
+    symbolic = tf is not None and any(tf.is_tensor(x[key]) for key in KEYS)
+    entries = {key: tf.convert_to_tensor(x[key]) if symbolic else x[key] for key in KEYS}
+    single = len(np.shape(entries["variance"])) == 2
+    if single:
+        add_axis = (lambda a: a[None]) if symbolic else (lambda a: np.asarray(a)[None])
+        entries = {key: add_axis(entry) for key, entry in entries.items()}
+    if symbolic:
+        xp, draw = tf.experimental.numpy, _tensor_draws(tf, rng)
+        ranks = {key: entries[key].shape.rank for key in KEYS}
+        if set(ranks.values()) != {3}:
+            raise ValueError(
+                f"x: found {ranks} axes; give points [B, N, d], values and variance [B, N, c], or "
+                "an example of them without the first axis."
+            )
+        size = tf.shape(entries["variance"])
+    else:
+        xp, draw, entries = np, _array_draws(rng), check_observations(entries)
+        size = entries["variance"].shape
+    examples, points, channels = size[0], size[1], size[2]
+    variance = entries["variance"]
+    kept = _kept(
+        xp,
+        variance != math.inf,  # NaN is an error that a model reports; it is not hidden here.
+        is_whole=draw((examples, 1, 1)) < whole,
+        share=low + (high - low) * draw((examples, 1, 1)),
+        readings=draw((examples, points, 1 if together else channels)),
+        channels=draw((examples, 1, channels)),
+        drop_channels=drop_channels,
+    )
+    result = {
+        "values": xp.where(kept, entries["values"], xp.zeros_like(entries["values"])),
+        "variance": xp.where(kept, variance, xp.full_like(variance, math.inf)),
+    }
+    return {**x, **{key: entry[0] if single else entry for key, entry in result.items()}}
+
+
+def _kept(xp, observed, *, is_whole, share, readings, channels, drop_channels):
+    """Which readings stay [B, N, c], by uniform draws: [B, 1, 1], [B, N, 1 or c], [B, 1, c]."""
+    seen = observed.any(axis=1, keepdims=True) if xp is np else xp.any(observed, 1, keepdims=True)
+    channels = xp.where(seen, channels, xp.full_like(channels, -1.0))
+    alive = (channels >= drop_channels) | (channels >= xp.max(channels, 2, keepdims=True))
+    candidates = observed & alive
+    readings = xp.where(candidates, readings, xp.full_like(readings + channels, 2.0))
+    lowest = xp.min(readings, axis=(1, 2), keepdims=True)
+    return observed & (is_whole | (candidates & ((readings < share) | (readings <= lowest))))
+
+
+def _array_draws(rng):
+    """A function of a shape that gives uniform numbers from 0 to 1."""
+    rng = np.random.default_rng() if rng is None else rng
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(
+            f"rng: found {type(rng).__name__} for arrays; give a numpy.random.Generator."
+        )
+    return rng.random
+
+
+def _tensor_draws(tf, rng):
+    rng = tf.random.get_global_generator() if rng is None else rng
+    if not isinstance(rng, tf.random.Generator):
+        raise TypeError(
+            f"rng: found {type(rng).__name__} for tensors, which would draw once for all batches; "
+            "give a tf.random.Generator."
+        )
+    return rng.uniform
+
+
+def check_thinning(
+    keep: Any, whole: Any = 0.125, drop_channels: Any = 0.0, together: bool = False
+) -> tuple[float, float]:
+    """Checks the arguments of `thin` and returns the lowest and the highest share."""
+    if isinstance(keep, (str, bytes)) or not hasattr(keep, "__len__") or len(keep) != 2:
+        raise ValueError(f"keep: found {keep!r}; give two shares (lowest, highest).")
+    for name, value in (
+        *(("keep", share) for share in keep),
+        *(("whole", whole), ("drop_channels", drop_channels)),
+    ):
+        check_range(name, value)
+    low, high = map(float, keep)
+    if not 0 < low <= high <= 1:
+        raise ValueError(f"keep: found {keep!r}; give 0 < lowest <= highest <= 1.")
+    if whole > 1:
+        raise ValueError(f"whole: found {whole!r}; give a probability, from 0 to 1.")
+    if drop_channels >= 1:
+        raise ValueError(f"drop_channels: found {drop_channels!r}; give a probability below 1.")
+    if drop_channels and together:
+        raise ValueError(
+            f"drop_channels: found {drop_channels!r} with together=True, where a channel cannot be "
+            "missing alone; leave it at 0."
+        )
+    return low, high
+
+
 def check_range(name: str, value: Any) -> None:
-    """Checks that a range of `jitter` is a finite number of at least 0."""
+    """Checks that an argument is a finite number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name}: found {value!r}; give a number.")
     if not 0 <= float(value) < math.inf:

@@ -4,7 +4,9 @@
 estimators; they take observations as one array, made by `pack`, which scikit-learn can split.
 """
 
-from collections.abc import Mapping
+import math
+import random
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +15,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from tfpn.augmentation import check_thinning
 from tfpn.checks import check_count
 from tfpn.contract import KEYS, check_observations
 from tfpn.long_tables import from_frame
@@ -89,10 +92,12 @@ class _PNEstimator(BaseEstimator):
         model: Any,
         model_kwargs: Mapping[str, Any] | None = None,
         fit_kwargs: Mapping[str, Any] | None = None,
+        thin: Sequence[float] | None = None,
     ) -> None:
         self.model = model
         self.model_kwargs = model_kwargs
         self.fit_kwargs = fit_kwargs
+        self.thin = thin
 
     def _fit(self, X, y, outputs, arguments, targets=None, strata=None):
         """Builds, adapts and trains the model.
@@ -116,6 +121,8 @@ class _PNEstimator(BaseEstimator):
         check_consistent_length(X, y)
         if isinstance(arguments.get("validation_data"), (tuple, list)):
             arguments["validation_data"] = self._validation(*arguments["validation_data"])
+        if self.thin is not None:
+            check_thinning(self.thin)
         self.model_.adapt(x, targets)
         if arguments.get("validation_split"):
             # Keras takes the last examples, which of a sorted table are of one class.
@@ -123,8 +130,52 @@ class _PNEstimator(BaseEstimator):
             x, y = {key: array[order] for key, array in x.items()}, y[order]
             if arguments.get("sample_weight") is not None:
                 arguments["sample_weight"] = np.asarray(arguments["sample_weight"])[order]
-        self.history_ = self.model_.fit(x, y, **arguments).history
+        fit = self.model_.fit if self.thin is None else self._fit_thinned
+        self.history_ = fit(x, y, **arguments).history
         return self
+
+    def _fit_thinned(
+        self,
+        x,
+        y,
+        *,
+        batch_size=None,
+        sample_weight=None,
+        validation_split=0.0,
+        shuffle=True,
+        callbacks=(),
+        **arguments,
+    ):
+        """Keras's fit on examples that are thinned anew in every epoch, but for those held back."""
+        import keras
+
+        from tfpn.training import ShuffledBatches
+
+        if not shuffle:
+            raise ValueError("shuffle=False does not go with thin: batches are drawn anew.")
+        parts = [x, y] if sample_weight is None else [x, y, np.asarray(sample_weight)]
+        if validation_split:  # The last examples, as Keras does it.
+            start = math.floor(len(y) * (1.0 - validation_split))
+            held = [_examples(part, slice(start, None)) for part in parts]
+            parts = [_examples(part, slice(start)) for part in parts]
+            arguments["validation_data"] = tuple(held)
+            arguments.setdefault("validation_batch_size", batch_size)
+        x, y, *weights = parts
+        batches = ShuffledBatches(
+            x,
+            y,
+            batch_size or 32,
+            seed=random.randrange(2**31),  # `keras.utils.set_random_seed` determines it
+            weights=weights[0] if weights else None,
+            thin=self.thin,
+            together=self.model_.get_config()["input_noise"] == "shared",
+        )
+        anew = keras.callbacks.LambdaCallback(
+            on_epoch_begin=lambda epoch, _: batches.set_epoch(epoch)
+        )
+        return self.model_.fit(
+            batches, shuffle=False, callbacks=[anew, *(callbacks or ())], **arguments
+        )
 
     def _validation(self, X, y, *weights):
         """``validation_data`` as the model takes it."""
@@ -140,6 +191,13 @@ class _PNEstimator(BaseEstimator):
                 f"axis), but {type(self).__name__} is expecting {features} features as input."
             )
         return unpack(X, self.model_.inputs_dict["points"].shape[-1])
+
+
+def _examples(part, chosen):
+    """Some examples of an array or of a dict of arrays."""
+    if isinstance(part, Mapping):
+        return {key: array[chosen] for key, array in part.items()}
+    return part[chosen]
 
 
 def _mixed_order(strata, seed=0):
@@ -173,6 +231,10 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
             1; or it is "balanced", as in scikit-learn. ``validation_split`` takes its part of every
             class, chosen at random with a fixed seed; ``validation_data`` is a tuple of packed (or
             a dict of) observations and labels of the same kind as ``y``.
+        thin: (lowest, highest) share of an example's readings to keep, such as (0.1, 1.0), drawn
+            anew in every epoch (`tfpn.augmentation.thin`; one example in eight stays whole), for a
+            model that will meet sparser data than ``X``. Examples held back stay whole. None trains
+            on ``X`` as it is.
 
     Attributes:
         model_: the fitted Keras model; `fit` calls its `adapt` first.
@@ -268,7 +330,7 @@ class PNRegressor(RegressorMixin, _PNEstimator):
 
     Args:
         model: as in `PNClassifier`; it takes the number of outputs.
-        model_kwargs, fit_kwargs: as in `PNClassifier`.
+        model_kwargs, fit_kwargs, thin: as in `PNClassifier`.
 
     Attributes:
         model_, n_features_in_, history_: as in `PNClassifier`.

@@ -35,6 +35,10 @@ def test_shipped_recipes_resolve_and_survive_writing(name, tmp_path):
         (["--set", "augmentation.rotate=1"], ["[augmentation]", "'rotate'", "'rotation'?"]),
         (["--set", "augmentation.shift=far"], ["augmentation.shift", "'far' (str)", "float"]),
         (["--set", "augmentation.shear=-1"], ["--set augmentation.shear=-1: ", "at least 0"]),
+        (["--set", "augmentation.thin=[0.5]"], ["augmentation.thin: found [0.5]; give two shares"]),
+        (["--set", "augmentation.thin=[0, 1]"], ["augmentation.thin: ", "0 < lowest <= highest"]),
+        (["--set", 'augmentation.thin=["a", 1]'], ["augmentation.thin: found 'a'; give a number"]),
+        (["--set", "augmentation.whole=2"], ["augmentation.whole: ", "a probability"]),
         (["--set", "model.chanels=3"], ["[model]", "'chanels'", "did you mean 'channels'?"]),
         (["--set", "trainin.epochs=3"], ["'trainin'", "did you mean 'training'?"]),
         (["--set", "epochs=3"], ["--set epochs=3", "section.key=value"]),
@@ -165,7 +169,8 @@ def test_augmentation_is_optional_and_off_by_default():
     assert recipe.sections["augmentation"] == {}
     recipes.override(recipe, "augmentation.rotation=1")
     assert recipes.resolve(recipe).sections["augmentation"] == {
-        **{"rotation": 1.0, "shift": 0.0, "scale": 0.0, "shear": 0.0}
+        **{"rotation": 1.0, "shift": 0.0, "scale": 0.0, "shear": 0.0},
+        **{"thin": [], "whole": 0.125, "drop_channels": 0.0},
     }
 
 

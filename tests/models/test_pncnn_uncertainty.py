@@ -232,8 +232,8 @@ def test_calibrated_regression(tmp_path):
 
 def test_calibrate_errors():
     x, y = _data()
-    with pytest.raises(ValueError, match="calibrate needs a regression model"):
-        _model("diagonal").calibrate(x, y)
+    with pytest.raises(ValueError, match=r"y has the shape \(5,\); give a class number for"):
+        _model("diagonal").calibrate(x, y[:5])
     with pytest.raises(ValueError, match=r"shape \(6, 2\), found shape \(6,\)"):
         _regression().calibrate(x, y)
 

@@ -1,9 +1,10 @@
 """The order of an epoch's examples and their augmentation, on which resuming a run relies."""
 
 import numpy as np
+import pytest
 
-from tfpn import observations
-from tfpn.training import ShuffledBatches
+from tfpn import observations, recipes
+from tfpn.training import ShuffledBatches, make_batches
 
 
 def test_order_depends_on_seed_and_epoch_only():
@@ -47,3 +48,49 @@ def test_inputs_beside_the_observations_are_not_augmented():
     batch, y = batches[0]
     assert (batch["points"] != x["points"][y]).all()
     np.testing.assert_array_equal(batch["statics"], statics["statics"][y])
+
+
+def test_thinning_depends_on_seed_and_epoch_only():
+    rng = np.random.default_rng(0)
+    x = observations(rng.uniform(size=(20, 9, 1)), rng.normal(size=(20, 9, 2)))
+    labels, weights = np.arange(20), rng.uniform(size=20)
+
+    def variances(seed, epochs, **options):
+        batches = ShuffledBatches(x, labels, 20, seed, weights=weights, **options)
+        for epoch in epochs:
+            batches.set_epoch(epoch)
+        batch, y, weight = batches[0]
+        np.testing.assert_array_equal(weight, weights[y])
+        return batch["variance"][np.argsort(y)]
+
+    thinned = variances(0, [5], thin=(0.2, 0.9))
+    np.testing.assert_array_equal(variances(0, [0, 1, 2, 5], thin=(0.2, 0.9)), thinned)
+    for other in (variances(0, [6], thin=(0.2, 0.9)), variances(1, [5], thin=(0.2, 0.9))):
+        assert (thinned != other).mean() > 0.2
+    np.testing.assert_array_equal(variances(0, [5]), x["variance"])
+    # The jittered points are the same with and without.
+    moved = [
+        ShuffledBatches(x, labels, 20, 0, shift=0.1, **options)[0][0]["points"]
+        for options in ({}, {"thin": (0.2, 0.9)})
+    ]
+    np.testing.assert_array_equal(*moved)
+
+
+def test_a_recipe_thins_as_its_model_takes_it():
+    rng = np.random.default_rng(0)
+    x = observations(rng.uniform(size=(20, 9, 1)), rng.normal(size=(20, 9, 2)))
+
+    def parts_of_points(model, *more):
+        recipe = recipes.Recipe("mine", {s: {} for s in recipes.SECTIONS}, "here")
+        recipe.sections["model"] = {"name": model, "in_channels": 2}
+        del recipe.sections["data"]
+        for assignment in ("augmentation.thin=[0.3, 0.6]", *more):
+            recipes.override(recipe, assignment)
+        batches = make_batches(recipes.resolve(recipe), x, np.arange(20))
+        seen = np.isfinite(batches[0][0]["variance"])
+        return int((seen.any(-1) & ~seen.all(-1)).sum())
+
+    assert parts_of_points("PNCNN") == 0
+    assert parts_of_points("PNTimeSeriesClassifier") > 30
+    with pytest.raises(recipes.RecipeError, match=r"\[augmentation\] drop_channels: found 0.5"):
+        parts_of_points("PNCNN", "augmentation.drop_channels=0.5")

@@ -78,3 +78,27 @@ def test_keras_takes_lengths_that_vary(data):
     model = keras.Model({**inputs, "statics": statics}, keras.layers.Dense(1)(total))
     model.compile("sgd", "mse")
     model.fit(CutBatches(x, y, 10), epochs=1, verbose=0)
+
+
+def test_thinned_examples_are_cut_to_the_points_that_are_left():
+    rng = np.random.default_rng(0)
+    x = tfpn.observations(rng.uniform(size=(40, 30, 1)), rng.normal(size=(40, 30, 2)))
+    y, options = np.arange(40), {"thin": (0.05, 0.3), "whole": 0.0}
+    batches = ShuffledBatches(x, y, 10, seed=0, by_length=True, **options)
+    plain = ShuffledBatches(x, y, 10, seed=0, **options)
+    readings = {}
+    for some in (batches, plain):
+        some.set_epoch(2)
+        found = {}
+        for index in range(len(some)):
+            given, labels = some[index]
+            for row, label in enumerate(labels):
+                seen = np.isfinite(given["variance"][row])
+                point = np.broadcast_to(given["points"][row], seen.shape)[seen]
+                found[label] = np.stack([point, given["values"][row][seen]])
+        readings[some is plain] = found
+    # The same readings in the same order, in fewer points.
+    for label in y:
+        np.testing.assert_array_equal(readings[True][label], readings[False][label])
+    lengths = [batches[index][0]["points"].shape[1] for index in range(4)]
+    assert max(lengths) < 25 and min(lengths) < 12

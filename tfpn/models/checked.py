@@ -154,6 +154,9 @@ class Checked(Mixin):
         Arrays are checked first, so that bad ones are named by argument, example and point. Data
         sets and generators are checked batch by batch.
 
+        A classifier's outputs are its logits, divided by the temperature once `calibrate` has set
+        one.
+
         Args:
             x: the input dict, or anything that Keras's `predict` takes and holds it.
             batch_size, verbose, steps, callbacks: as Keras's.
@@ -164,8 +167,13 @@ class Checked(Mixin):
             tf.errors.InvalidArgumentError: for a data set with such entries; if a layer's result is
                 not finite, as of values whose squares are too large (not checked where XLA compiles
                 the model).
+
+        Warns:
+            UserWarning: once, if half of the examples have less than two thirds of the readings of
+                those that `adapt` and training saw (arrays only).
         """
         x = self._checked(x)
+        self._warn_of_few_readings(x, stacklevel=2)
         if isinstance(x, dict):
             x, batch_size = self._batches(self, x, batch_size or 32), None
         return super().predict(x, batch_size, verbose, steps, callbacks)

@@ -18,13 +18,15 @@ from tfpn.models.checked import Checked
 from tfpn.models.head import domain_unit
 from tfpn.models.predictive import Predictive, not_calibrated
 from tfpn.models.prior_start import Verbose, fit_first_prior
+from tfpn.models.readings_seen import ReadingsSeen
 from tfpn.models.target_scale import TargetScale, first_targets
+from tfpn.models.temperature import Temperature
 from tfpn.models.trainable import Trainable
 from tfpn.spacing import point_spacing, typical_number
 from tfpn.types import Array, ArrayLike, Config, DType, Layer, PathLike, Tensor
 
 
-class PNNetwork(Checked, Trainable, Predictive, keras.Model):
+class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
     """Base of the models: a functional Keras model from observations.
 
     A subclass's constructor builds the layers and hands over those that more is asked of.
@@ -62,8 +64,12 @@ class PNNetwork(Checked, Trainable, Predictive, keras.Model):
         if fields is not None:
             target_scale = TargetScale(list(map(int, fields)), dtype=outputs.dtype, name="targets")
             outputs = target_scale(outputs)
+        temperature = None
+        if (config.get("num_classes") or 0) > 1:
+            temperature = Temperature(dtype=outputs.dtype, name="temperature")
+            outputs = temperature(outputs)
         super().__init__(inputs=inputs, outputs=outputs, name=config["name"])
-        self._target_scale = target_scale
+        self._target_scale, self._temperature = target_scale, temperature
         self._blocks, self._pooling, self._head = tuple(blocks), pooling, head
         self.trainable = trainable
         self._prepare_training()
@@ -76,6 +82,7 @@ class PNNetwork(Checked, Trainable, Predictive, keras.Model):
                 name="calibration", shape=(2, max(calibrated) + 1), initializer=not_calibrated,
                 trainable=False,
             )  # fmt: skip
+        self._prepare_readings()
         self._config = {**config, "name": self.name}
 
     def __call__(self, inputs, *args, **kwargs):
@@ -218,6 +225,7 @@ class PNNetwork(Checked, Trainable, Predictive, keras.Model):
                 "origin from the points, or use dtype='float64' (see there how to hand data over).",
                 stacklevel=2,
             )
+        self._adapt_readings(data["variance"])
         first, *others = self.pn_layers
         first.adapt(data)
         if fit_priors:

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tfpn.checks import check_count
 from tfpn.contract import KEYS, check_query
 from tfpn.math.uncertainty import UNCERTAINTY, carried_by
+from tfpn.models.temperature import calibrate_classifier
 from tfpn.ragged import numeric
 from tfpn.types import Array, ArrayLike, Distribution, DType, Mixin, Observations, Tensor
 
@@ -27,36 +28,49 @@ class Predictive(Mixin):
         return self._config["pooling"] != "space" and self._has_head()
 
     def calibrate(self, x: Observations, y: ArrayLike, batch_size: int = 32) -> None:
-        """Fits a regression model's predictive variances to held-out targets.
+        """Fits the predicted uncertainty to held-out targets or labels; saving keeps it.
 
-        For each output the predictive variance becomes ``factor * variance + noise``, with the
-        network's own variance and the two numbers of largest likelihood on these data (for fields
-        the same two for all components of a field that rotates). From then on
-        `predict_distribution` is a predictive distribution of targets; saving keeps it.
+        A classifier's logits are divided by one temperature T, so that its probabilities become
+        proportional to the former ones to the power 1 / T. It is that of largest likelihood of the
+        labels by `predict_proba`, with a standard normal prior of log T, which weighs as much as an
+        example or so. From then on the model's outputs (so its loss and metrics), `predict_proba`
+        and `predict_distribution` have it; which class is the most probable stays as it was. A
+        single temperature takes tens of examples.
+
+        Of a regression model, for each output the predictive variance becomes
+        ``factor * variance + noise``, with the network's own variance and the two numbers of
+        largest likelihood on these data (for fields the same two for all components of a field
+        that rotates). From then on
+        `predict_distribution` is a predictive distribution of targets.
 
         Args:
             x: the observations dict of data that the model was not trained on.
-            y: targets of the outputs' shape, [B, num_outputs] (or [B] for one output) or
-                [B, M, channels] for fields; NaN where nothing was measured. Two numbers are fitted,
-                so tens of targets are needed for a spread that is worth something; from a single
-                one it is that target's distance from the prediction.
+            y: class numbers [B]; or targets of the outputs' shape, [B, num_outputs] (or [B] for
+                one output) or [B, M, channels] for fields; NaN where nothing was measured. Two
+                numbers are fitted, so tens of targets are needed for a spread that is worth
+                something; from a single one it is that target's distance from the prediction.
             batch_size: examples at a time.
 
         Raises:
             TypeError: if the arguments are of another kind.
-            ValueError: if the model is no regression with a finite variance, if ``x`` is not its
-                input, if the targets' shape is wrong or they are infinite, or if an output has no
+            ValueError: if the model is neither a classifier of two or more classes nor a regression
+                with a finite variance, if ``x`` is not its input, if labels are no class numbers,
+                if the targets' shape is wrong or they are infinite, or if an output has no
                 target or all its targets are what the model predicts, to the last digit.
         """
-        if self._calibration is None:
+        if self._calibration is None and self._temperature is None:
             raise ValueError(
-                "calibrate needs a regression model with a finite variance: build it with "
-                "num_classes=None, num_outputs=... and a box or disc as its pooling."
+                "calibrate needs a classifier of two or more classes, or a regression model with a "
+                "finite variance: build it with num_classes=2 or more, or with num_classes=None, "
+                "num_outputs=... and a box or disc as its pooling."
             )
         if not isinstance(x, dict):
             raise TypeError(f"x must be the model's input dict, found {type(x).__name__}.")
         self._check_keys(x)
         self._check_query(x)
+        if self._temperature is not None:
+            calibrate_classifier(self, x, y, batch_size)
+            return
         try:
             targets = np.asarray(y, np.float64)
         except (TypeError, ValueError) as error:
@@ -111,6 +125,7 @@ class Predictive(Mixin):
     def _predicted(self, network, x, batch_size):
         """Keras's predict of this model or a part of it, after checks."""
         x = self._checked(x)
+        self._warn_of_few_readings(x, stacklevel=3)
         if isinstance(x, dict):
             x = self._batches(network, x, check_count("batch_size", batch_size))
         return network.predict(x, verbose=0)
@@ -173,12 +188,16 @@ class Predictive(Mixin):
             noise = noise / np.square(units)
             covariance = covariance * np.sqrt(factor[:, None] * factor) + np.diag(noise)
         dtype = pooled["values"].dtype
+        units = units / self._divisor()
         loc = (pooled["values"] @ kernel + bias) * units + offset
         units = np.broadcast_to(units, bias.shape)
         return multivariate_normal(loc.astype(dtype), covariance.astype(dtype), units=units)
 
     def predict_proba(self, x: Observations, batch_size: int = 32, num_points: int = 256) -> Array:
         """Class probabilities [B, num_classes]: the softmax averaged over the logits' distribution.
+
+        With a temperature T, which `calibrate` sets, they are proportional to the averages over the
+        logits as they were before, to the power 1 / T.
 
         The average is over `predict_distribution`, by the same ``num_points`` quasi-random points
         for every example, so that it is deterministic. With pooling="space", whose logits have no
@@ -202,13 +221,23 @@ class Predictive(Mixin):
         if not self.finite_variance:
             return special.softmax(self._predicted(self, x, batch_size), axis=-1)
         logits = self.predict_distribution(x, batch_size=batch_size)
-        loc, factor = logits.loc.numpy(), logits.scale_tril.numpy()
+        temperature = self._divisor()
+        loc, factor = temperature * logits.loc.numpy(), temperature * logits.scale_tril.numpy()
         normal = stats.qmc.MultivariateNormalQMC(np.zeros(loc.shape[-1]), seed=0)
         points = normal.random(check_count("num_points", num_points)).astype(loc.dtype)
         total = np.zeros_like(loc)
         for point in points:
             total += special.softmax(loc + factor @ point, axis=-1)
-        return total / len(points)
+        average = total / len(points)
+        if temperature == 1.0:
+            return average
+        powers = average ** (1.0 / temperature)
+        return powers / powers.sum(-1, keepdims=True)
+
+    def _divisor(self):
+        """The temperature, 1 without one."""
+        layer = self._temperature
+        return 1.0 if layer is None else float(layer.temperature.numpy())
 
     def _has_head(self):
         return self._head is not None

@@ -105,7 +105,9 @@ class Trainable(Mixin):
         # Nothing of it, such as the optimiser's count of steps, goes before a check of the batch.
         given = [entry for entry in tf.nest.flatten(data) if entry is not None]
         with tf.control_dependencies([tf.group(*given)]):
-            return self._for_workers(super().train_step(data))
+            logs = super().train_step(data)
+            self._train_readings(keras.utils.unpack_x_y_sample_weight(data)[0]["variance"])
+        return self._for_workers(logs)
 
     def test_step(self, data: Any) -> dict[str, Any]:
         """Keras's."""

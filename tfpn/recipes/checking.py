@@ -55,14 +55,8 @@ def resolve(recipe: Recipe) -> Recipe:
     """
     sections = {"training": _filled(recipe, "training", arguments_of(Training))}
     _check_training(recipe, sections["training"])
-    ranges = {k: v for k, v in arguments_of(augmentation.jitter).items() if k not in ("x", "rng")}
-    sections["augmentation"] = _filled(recipe, "augmentation", ranges)
-    for key, value in sections["augmentation"].items():
-        try:
-            augmentation.check_range(key, value)
-        except ValueError as error:
-            origin = recipe.origin("augmentation", key)
-            raise RecipeError(f"{origin}: augmentation.{error}") from error
+    sections["augmentation"] = _filled(recipe, "augmentation", _augmentation())
+    _check_augmentation(recipe, sections["augmentation"])
     for section, lookup in (("data", loader), ("model", model_class)):
         if section not in recipe.sections:
             continue
@@ -107,6 +101,34 @@ def _filled(recipe: Recipe, section: str, known: Mapping[str, Argument]) -> dict
         check_known(key, known, f"{origin}: unknown key in [{section}]:")
         filled[key] = known[key].read(value, f"{origin}: {section}.{key}")
     return filled
+
+
+def _augmentation():
+    """The keys of [augmentation]: the ranges of `jitter`, and of `thin` what a model leaves open.
+
+    ``thin`` is that function's ``keep``; by default no reading is dropped.
+    """
+    moves, thins = (arguments_of(f) for f in (augmentation.jitter, augmentation.thin))
+    ranges = {key: argument for key, argument in moves.items() if key not in ("x", "rng")}
+    share = dataclasses.replace(thins["keep"], default=())
+    return {**ranges, "thin": share, **{key: thins[key] for key in ("whole", "drop_channels")}}
+
+
+def _check_augmentation(recipe, found):
+    for key, value in found.items():
+        try:
+            if key == "thin" and value:
+                augmentation.check_thinning(value)
+            elif key in ("whole", "drop_channels"):
+                augmentation.check_thinning((1.0, 1.0), **{key: value})
+            elif key != "thin":
+                augmentation.check_range(key, value)
+        except (TypeError, ValueError) as error:
+            # The function's argument has another name than the key.
+            text = str(error).replace("keep:", "thin:", 1)
+            raise RecipeError(
+                f"{recipe.origin('augmentation', key)}: augmentation.{text}"
+            ) from error
 
 
 def _check_training(recipe, training):

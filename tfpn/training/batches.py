@@ -1,7 +1,7 @@
 """The batches of an epoch."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -17,7 +17,7 @@ _SORTED_BATCHES = 10
 
 
 class ShuffledBatches(keras.utils.PyDataset):
-    """Batches of a data set, in an order and jittered as the seed and the epoch alone determine.
+    """Batches of a data set, in an order and changed as the seed and the epoch alone determine.
 
     Args:
         x: dict of arrays with the examples on the first axis.
@@ -26,10 +26,15 @@ class ShuffledBatches(keras.utils.PyDataset):
         seed: non-negative integer.
         by_length: puts examples of like length together, ten batches of random examples at a time,
             and cuts each batch to its longest example, which leaves out most of the padding. The
-            length is that up to the last observed point. Results are the same up to rounding, but
-            a step's number of points varies.
-        **ranges: of `tfpn.augmentation.jitter`, which is applied anew in each epoch; by default
-            the examples stay as they are.
+            length is that up to the last observed point, of thinned examples the number of points
+            that are left. Results are the same up to rounding, but a step's number of points
+            varies.
+        weights: sample weights, [examples], for batches of three.
+        thin: ``keep`` of `tfpn.augmentation.thin`, which is applied anew in each epoch; by default
+            no reading is dropped.
+        whole, drop_channels, together: of `tfpn.augmentation.thin`.
+        **ranges: of `tfpn.augmentation.jitter`, which is applied anew in each epoch, before
+            readings are dropped; by default the points stay where they are.
 
     >>> batches = ShuffledBatches({"values": np.arange(5.0)}, np.arange(5), 2, seed=0)
     >>> batches.set_epoch(3)
@@ -44,21 +49,35 @@ class ShuffledBatches(keras.utils.PyDataset):
         batch_size: int,
         seed: int,
         by_length: bool = False,
+        *,
+        weights: Any = None,
+        thin: Sequence[float] = (),
+        whole: float = 0.125,
+        drop_channels: float = 0.0,
+        together: bool = False,
         **ranges: Any,
     ) -> None:
         super().__init__()
         self.x, self.y, self.batch_size, self.seed, self.ranges = x, y, batch_size, seed, ranges
+        self.weights = weights
+        self._thinning = {"whole": whole, "drop_channels": drop_channels, "together": together}
+        self._keep = tuple(thin)
         self._lengths = lengths(x["variance"]) if by_length else None
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
-        """Orders and jitters the examples for the given epoch, counted from 0."""
+        """Orders, jitters and thins the examples for the given epoch, counted from 0."""
         rng = np.random.default_rng((self.seed, epoch))
         order = rng.permutation(len(self.y))
         self._x = self.x
         if any(self.ranges.values()):
             observations = {key: self.x[key] for key in KEYS}
             self._x = {**self.x, **augmentation.jitter(observations, rng, **self.ranges)}
+        if self._keep:
+            self._x = augmentation.thin(self._x, self._keep, rng, **self._thinning)
+            if self._lengths is not None:
+                self._x = _compact(self._x)
+                self._lengths = lengths(self._x["variance"])
         self._batches = [
             order[start : start + self.batch_size]
             for start in range(0, len(order), self.batch_size)
@@ -74,7 +93,8 @@ class ShuffledBatches(keras.utils.PyDataset):
         x = {key: array[chosen] for key, array in self._x.items()}
         if self._lengths is not None:
             x = cut(x, _length(self._batches, batch, self._lengths))
-        return x, self.y[chosen]
+        others = () if self.weights is None else (self.weights[chosen],)
+        return x, self.y[chosen], *others
 
 
 class CutBatches(keras.utils.PyDataset):
@@ -127,6 +147,12 @@ def cut(x: dict[str, Array], length: int) -> dict[str, Array]:
         else array
         for key, array in x.items()
     }
+
+
+def _compact(x):
+    """Observations whose unobserved points come last; the order of the others stays."""
+    order = np.argsort(~np.isfinite(x["variance"]).any(-1), axis=1, kind="stable")[..., None]
+    return {**x, **{key: np.take_along_axis(x[key], order, axis=1) for key in KEYS}}
 
 
 def _length(batches, batch, lengths):

@@ -26,12 +26,14 @@ def make_batches(recipe: recipes.Recipe, x: Observations, y: ArrayLike) -> Shuff
         A `ShuffledBatches`.
 
     Raises:
-        RecipeError: the augmentation does not suit the points.
+        RecipeError: the augmentation does not suit the points or the model.
     """
     training, ranges = recipe.sections["training"], recipe.sections["augmentation"]
     options = {key: training[key] for key in ("batch_size", "seed", "by_length")}
+    # Models that take a point's channels together need all of them or none.
+    together = recipe.sections["model"].get("input_noise", "shared") == "shared"
     try:
-        return ShuffledBatches(x, y, **options, **ranges)
+        return ShuffledBatches(x, y, **options, **ranges, together=together)
     except ValueError as error:
         raise recipes.RecipeError(f"[augmentation] {error}") from error
 

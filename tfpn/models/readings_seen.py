@@ -1,0 +1,76 @@
+"""How many readings an example has had so far, and a warning of examples with far fewer."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfpn.types import Array, Mixin, Tensor
+
+# Of what `adapt` saw: a lower quantile than the least of a hundred is chance.
+_QUANTILE = 0.01
+# Half of the examples must have fewer readings than this part of that.
+_FAR_FEWER = 2.0 / 3.0
+_LEAST_RATE = 0.01
+
+
+class ReadingsSeen(Mixin):
+    """Mix-in for the models: warns once if predictions are asked of far sparser examples.
+
+    A reading is an observed entry. The model keeps two numbers: what 99 % of the examples that
+    `adapt` saw have or exceed, and the mean over training steps of the fewest of a batch, which
+    is lower where training thins the series (`tfpn.augmentation.thin`).
+    """
+
+    def _prepare_readings(self):
+        """To be called by the constructor, after all other weights of the model's own."""
+        self._readings = self.add_weight(
+            name="readings",
+            shape=(2,),
+            initializer=lambda shape, dtype: tf.fill(shape, tf.constant(np.inf, dtype)),
+            trainable=False,
+            aggregation="only_first_replica",
+        )
+        self._told_of_readings = False
+
+    def _adapt_readings(self, variance: Array) -> None:
+        """Takes note of what `adapt` sees, [B, N, c]."""
+        number = np.isfinite(variance).sum((1, 2))
+        self._readings.assign([np.quantile(number, _QUANTILE, method="lower"), np.inf])
+
+    def _train_readings(self, variance: Tensor) -> None:
+        """Takes note of a training step's batch, [B, N, c]."""
+        number = tf.math.count_nonzero(tf.math.is_finite(variance), axis=[1, 2], dtype=tf.float32)
+        fewest = tf.reduce_min(number)  # +inf of a replica without examples
+        adapted, trained = tf.unstack(tf.convert_to_tensor(self._readings))
+        fewest = tf.cast(fewest, trained.dtype)
+        step = tf.cast(self.optimizer.iterations, trained.dtype)
+        rate = tf.maximum(1.0 / tf.maximum(step, 1.0), _LEAST_RATE)
+        mean = tf.where(tf.math.is_inf(trained), fewest, trained + rate * (fewest - trained))
+        self._readings.assign(tf.stack([adapted, tf.where(tf.math.is_inf(fewest), trained, mean)]))
+
+    def _warn_of_few_readings(self, x: Any, stacklevel: int) -> None:
+        """Warns, once, if arrays hold far fewer readings an example than the model has seen."""
+        if self._told_of_readings or not isinstance(x, dict):
+            return
+        seen = float(np.min(self._readings.numpy()))
+        number = np.median(np.isfinite(np.asarray(x["variance"])).sum((1, 2)))
+        if not (np.isfinite(seen) and number < _FAR_FEWER * seen):
+            return
+        self._told_of_readings = True
+        warnings.warn(
+            f"these examples have {number:.0f} readings, those in training had {seen:.0f} or more: "
+            "on data that are far sparser a model may be wrong and sure of it. Train it on thinned "
+            "series (tfpn.augmentation.thin).",
+            stacklevel=stacklevel + 1,
+        )
+
+    def load_own_variables(self, store: Any) -> None:
+        """Keras's; of models stored without the number of readings it is unknown."""
+        weights = self._trainable_variables + self._non_trainable_variables
+        if len(store) == len(weights) - 1:
+            for place, weight in enumerate(weights[:-1]):
+                weight.assign(store[f"{place}"])
+        else:
+            super().load_own_variables(store)
