@@ -85,6 +85,7 @@ class PNConv(GPConvolution):
         probes: "rademacher" or "gaussian" (the paper's, with a larger error).
         seed: of the probes; an integer, or None for a random one.
         use_bias: adds a learnable constant to each output channel.
+        train_bias: whether the bias is trained, as in `ChannelMix`.
         kernel_initializer: for W, [K, c_in, filters]. By default normal with the variance
             ``kept^(-2/3) / (K c_in)``, where kept is the fraction of the prior variance that the
             initial diffusion leaves: signal and variance keep their size through the blocks.
@@ -140,6 +141,7 @@ class PNConv(GPConvolution):
         probes: Probes = "rademacher",
         seed: int | None = None,
         use_bias: bool = True,
+        train_bias: bool = True,
         kernel_initializer: Initializer | None = None,
         bias_initializer: Initializer = "zeros",
         marginal_likelihood_weight: float = 0.0,
@@ -191,6 +193,7 @@ class PNConv(GPConvolution):
                 )
             self.seed_generator = keras.random.SeedGenerator(seed)
         self.use_bias = check_flag("use_bias", use_bias)
+        self.train_bias = check_flag("train_bias", train_bias)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
 
@@ -314,13 +317,13 @@ class PNConv(GPConvolution):
     def _operator(self, query):
         """The layer's linear operator at query points."""
         factor = self._cast(self.diffusion_factor)
-        bias = tf.zeros([self.filters], factor.dtype) if self.bias is None else self.bias
+        bias = self._read_bias()
         return Operator(
             query,
             self._cast(self.kernel),
             self._cast(self.drift),
             tf.matmul(factor, factor, transpose_b=True),
-            self._cast(bias),
+            tf.zeros([self.filters], factor.dtype) if bias is None else bias,
         )
 
     def process(self, observations: Observations, query: Tensor) -> Distribution:
@@ -378,6 +381,7 @@ class PNConv(GPConvolution):
             "probes": self.probes,
             "seed": self.seed,
             "use_bias": self.use_bias,
+            "train_bias": self.train_bias,
             "kernel_initializer": self.kernel_initializer
             and keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
