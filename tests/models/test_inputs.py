@@ -130,3 +130,56 @@ def test_float64_arrays_keep_their_digits(x):
     model.compile("adam", loss, run_eagerly=True)
     with pytest.warns(UserWarning, match="casts the arrays it is given to float32"):
         model.fit(wide, np.zeros(8), verbose=0)
+
+
+PROCESSES = {
+    "feature_maps": lambda model, x, query: model.feature_maps(x, query),
+    "feature_process": lambda model, x, query: model.feature_process(x, "conv_1", query),
+    "input_process": lambda model, x, query: model.input_process(x, query),
+}
+
+
+@pytest.mark.parametrize("way", PROCESSES)
+def test_methods_that_take_query_points_check_their_input_as_predict_does(way, x):
+    x = {key: array[:2] for key, array in x.items()}
+    if way == "input_process":
+        model = tfpn.models.PNTimeSeriesClassifier(
+            2, in_channels=2, channels=2, num_blocks=1, num_basis=1
+        )
+        x["points"] = x["points"][..., :1]
+    else:
+        model = tfpn.models.PNCNN(
+            3, channels=2, num_blocks=1, num_basis=1, in_channels=2, uncertainty="diagonal"
+        )
+    ask, query, dim = PROCESSES[way], x["points"][:1, :3], x["points"].shape[-1]
+    arrays = [x["values"], x["points"], x["variance"]]
+    for other, found in (
+        (arrays, "list"),
+        (tuple(arrays), "tuple"),
+        (x["points"], "ndarray"),
+        (tf.data.Dataset.from_tensor_slices(x).batch(2), "Dataset"),
+    ):
+        with pytest.raises(TypeError, match=f"dict.*found a? ?.*{found}"):
+            ask(model, other, query)
+    wrong = np.full(x["values"].shape, np.nan, "float32")
+    for key, value, message in (
+        ("variance", -1.0 - x["variance"], "variance: example 0.*not negative"),
+        ("variance", x["variance"][:1], "variance"),
+        ("values", wrong, "values: example 0, point 0"),
+        ("more", x["values"], "takes a dict with the keys points, values, variance, found"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ask(model, {**x, key: value}, query)
+    with pytest.raises(ValueError, match="takes a dict with the keys"):
+        ask(model, {key: x[key] for key in ("points", "values")}, query)
+    for asked, message in (
+        (query[0], rf"query has shape \(3, {dim}\); expected \[2, M, {dim}\], or \[1, M, {dim}\]"),
+        (np.repeat(query, 3, axis=0), "query has shape"),
+        (query[..., :0], "query has shape"),
+        (query + np.nan, "query: example 0, point 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ask(model, x, asked)
+    with pytest.raises(TypeError, match="query"):
+        ask(model, x, "everywhere")
+    ask(model, {key: array.tolist() for key, array in x.items()}, query.tolist())  # passes

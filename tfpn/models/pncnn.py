@@ -247,7 +247,10 @@ class PNCNN(PNNetwork):
             need little memory at any number of points; its covariance 40 bytes B channels M^2.
 
         Raises:
-            ValueError: if there is no such convolution, or if it carries no uncertainty.
+            ValueError: if there is no such convolution, or if it carries no uncertainty; if ``x``
+                is not the model's input (keys, shapes, entries), or the query has another shape or
+                is not finite.
+            TypeError: for anything but a dict.
         """
         convolutions = {
             convolution.name: (convolution, given)
@@ -257,9 +260,7 @@ class PNCNN(PNNetwork):
         if layer not in convolutions:
             raise ValueError(f"layer must be one of {list(convolutions)}, found {layer!r}.")
         convolution, given = convolutions[layer]
+        x, query = self._checked_with_query(x, query)
         before = keras.Model(self.inputs_dict, given)
         features = before({key: tf.convert_to_tensor(x[key]) for key in self.inputs_dict})
-        query = tf.convert_to_tensor(query, features["points"].dtype)
-        if query.shape[0] == 1:
-            query = tf.repeat(query, tf.shape(features["points"])[0], axis=0)
-        return convolution.process(features, query)
+        return convolution.process(features, tf.convert_to_tensor(query, features["points"].dtype))

@@ -8,8 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.checks import check_count
-from tfpn.contract import KEYS
+from tfpn.contract import KEYS, check_query
 from tfpn.math.uncertainty import UNCERTAINTY, carried_by
+from tfpn.ragged import numeric
 from tfpn.types import Array, ArrayLike, Distribution, DType, Mixin, Observations, Tensor
 
 # Residuals below it, in units of the targets' scale, have squares and sums of them in float64.
@@ -246,10 +247,14 @@ class Predictive(Mixin):
         Returns:
             A list of ``num_blocks`` dicts of points, values and variance at the query points, in
             inference mode.
+
+        Raises:
+            ValueError: if ``x`` is not the model's input (keys, shapes, entries), or the query has
+                another shape or is not finite.
+            TypeError: for anything but a dict.
         """
+        x, query = self._checked_with_query(x, query)
         query = tf.convert_to_tensor(query, self.inputs_dict["points"].dtype)
-        if query.shape[0] == 1:
-            query = tf.repeat(query, len(x["points"]), axis=0)
         way = UNCERTAINTY[self._config["uncertainty"]]
         size = way.query_points(self._config.get("channels", 1)) or max(query.shape[1], 1)
         parts = [query[:, start : start + size] for start in range(0, query.shape[1], size)]
@@ -259,6 +264,28 @@ class Predictive(Mixin):
             _joined([block(given[name], part) for part in parts])
             for name, block in self._blocks_by_name.items()
         ]
+
+    def _checked_with_query(self, x, query):
+        """The input dict after the checks of `predict`, and query points [B, M, d] for it.
+
+        Where fields are predicted the query takes the place of the input's own, if that has none.
+        """
+        query = numeric("query", query)
+        if isinstance(x, dict) and "query" in self.inputs_dict:
+            points = np.shape(x.get("points", query))
+            x = {"query": np.broadcast_to(query, (*points[:1], *query.shape[1:])), **x}
+        x = self._checked(x)
+        if not isinstance(x, dict):
+            raise TypeError(f"x must be the model's input dict, found {type(x).__name__}.")
+        examples, dim = len(x["points"]), self.inputs_dict["points"].shape[-1]
+        if query.ndim == 3 and len(query) == 1:
+            query = np.repeat(query, examples, axis=0)
+        if query.ndim != 3 or query.shape[::2] != (examples, dim):
+            raise ValueError(
+                f"query has shape {query.shape}; expected [{examples}, M, {dim}], or "
+                f"[1, M, {dim}] for the same points in all examples."
+            )
+        return x, check_query(query, examples=examples, spatial_dim=dim)
 
     @functools.cached_property
     def _before_blocks(self):

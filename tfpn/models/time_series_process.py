@@ -29,7 +29,9 @@ class InputProcess(Mixin):
             [M], in float64.
 
         Raises:
-            ValueError: for a query of another shape.
+            ValueError: if ``x`` is not the model's input (keys, shapes, entries), or the query has
+                another shape or is not finite.
+            TypeError: for anything but a dict.
 
         Example:
 
@@ -43,16 +45,11 @@ class InputProcess(Mixin):
         from tfpn.distributions.process_values import process_values
 
         layer = self.blocks[0].convolution
+        x, query = self._checked_with_query(x, query)
         # In float64 from the start, for times that float32 does not resolve.
-        points, values, variance = (tf.cast(x[key], tf.float64) for key in KEYS)
-        query = tf.cast(query, tf.float64)
-        if query.shape.rank == 3 and query.shape[0] == 1:
-            query = tf.repeat(query, points.shape[0], axis=0)
-        if not query.shape.is_compatible_with([points.shape[0], None, 1]):
-            raise ValueError(
-                f"query has shape {tuple(query.shape)}; expected [{points.shape[0]}, M, 1], or "
-                "[1, M, 1] for the same points in all examples."
-            )
+        points, values, variance, query = (
+            tf.cast(array, tf.float64) for array in (*(x[key] for key in KEYS), query)
+        )
         observed = layer._in_float64(points, values, variance)
         zeros = tf.zeros([1, 1], tf.float64)
         itself = Operator(query, tf.ones([1, 1, 1], tf.float64), zeros, zeros[..., None], zeros[0])
