@@ -1,8 +1,11 @@
 """Spacing of points and lattices of drifts."""
 
+import itertools
+
 import numpy as np
 import pytest
 
+import tfpn
 from tfpn.spacing import lattice, point_extent, point_spacing, typical_number
 
 
@@ -141,3 +144,25 @@ def test_points_of_one_channel_are_told_apart_at_once():
     expected = np.median(np.sort(distances, axis=-1)[:, :, 2])
     assert point_spacing(points, np.zeros((3, 30, 3))) == pytest.approx(expected, rel=1e-12)
     assert typical_number(points, np.zeros((3, 30, 3))) == pytest.approx(30.0, rel=1e-12)
+
+
+@pytest.mark.parametrize(("count", "dim"), [(12, 1), (90, 2), (150, 3), (300, 4), (60, 5)])
+def test_lattice_is_ordered_by_distance_and_then_by_coordinates(count, dim):
+    grid = itertools.product(range(-6, 7) if dim < 4 else range(-3, 4), repeat=dim)
+    expected = sorted(grid, key=lambda point: (sum(x * x for x in point), point))[:count]
+    np.testing.assert_array_equal(lattice(count, dim), expected)
+
+
+def test_lattice_of_many_dimensions_makes_only_the_points_it_needs():
+    found = lattice(2 + 2 * 40, 40)  # of 3^40 in the cube
+    assert found.shape == (82, 40) and len(np.unique(found, axis=0)) == 82
+    np.testing.assert_array_equal(np.square(found).sum(-1), [0.0] + 80 * [1.0] + [2.0])
+    assert lattice(9, 2000).shape == (9, 2000)
+
+
+def test_a_network_of_many_dimensions():
+    rng = np.random.default_rng(0)
+    x = tfpn.observations(rng.uniform(size=(2, 9, 40)), rng.normal(size=(2, 9)))
+    model = tfpn.models.PNCNN(3, spatial_dim=40, channels=2, num_blocks=1)
+    model.adapt(x)
+    assert np.isfinite(model(x)).all()

@@ -1,6 +1,7 @@
 """The points' own spacing, and lattices of drifts."""
 
 import itertools
+import math
 
 import numpy as np
 from scipy import spatial
@@ -262,11 +263,22 @@ def lattice(count, dim):
     >>> lattice(3, 1).ravel().tolist()
     [0.0, -1.0, 1.0]
     """
-    radius = 0
-    while True:
-        radius += 1
-        grid = np.array(list(itertools.product(range(-radius, radius + 1), repeat=dim)))
-        norms = np.sum(grid**2, axis=1)
-        if np.sum(norms <= radius**2) >= count:
-            order = np.lexsort((*grid.T[::-1], norms))
-            return grid[order[:count]].astype(float)
+    # Shell by shell: a cube about the origin has 3^dim points and more.
+    norms = itertools.count() if dim > 1 else (radius**2 for radius in itertools.count())
+    points = itertools.chain.from_iterable(_shell(norm, dim) for norm in norms)
+    return np.array(list(itertools.islice(points, count)), float)
+
+
+def _shell(norm, dim):
+    """The lattice's points at the square distance ``norm``, one by one, in coordinates' order."""
+    if not norm:
+        yield (0,) * dim
+        return
+    root = math.isqrt(norm)
+    # By the first coordinate that is not 0: the negative ones early, the positive ones late.
+    places = [(place, range(-root, 0)) for place in range(dim)]
+    places += [(place, range(1, root + 1)) for place in reversed(range(dim))]
+    for place, numbers in places:
+        for first in numbers:
+            for others in _shell(norm - first**2, dim - place - 1):
+                yield (0,) * place + (first, *others)

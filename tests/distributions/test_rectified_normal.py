@@ -284,3 +284,9 @@ def test_a_scale_whose_square_overflows(dtype, scale):
     density, probability = scipy.stats.norm.pdf(0.5), scipy.stats.norm.cdf(0.5)
     expected = (density + 0.5 * probability, probability, density)
     np.testing.assert_allclose(found, expected, rtol=10 * np.finfo(dtype).eps)
+    # Of the second moment (1 + 1/4) Phi(1/2) + phi(1/2) / 2
+    second = 1.25 * probability + 0.5 * density
+    deviation = float(RectifiedNormal(loc, scale).stddev() / scale)
+    np.testing.assert_allclose(
+        deviation, np.sqrt(second - expected[0] ** 2), rtol=10 * np.finfo(dtype).eps
+    )

@@ -214,3 +214,36 @@ class TestWarnings:
         (message,) = self.fit("classes", mixed, validation_data=(x, np.array([0, 1, 2, 3, 3, 4])))
         assert "validation_data has the class(es) [3]" in message
         assert self.fit("classes", mixed, validation_data=(x, mixed)) == []
+
+
+@pytest.mark.parametrize("scale", [1e-34, 1e-19, 1e20, 1e34])
+@pytest.mark.parametrize("name", ["planar", "fields"])
+def test_deviations_whose_squares_float32_does_not_hold(name, scale):
+    x, y = problem(name)
+    x = {key: value.astype("float32") for key, value in x.items()}
+    found = []
+    for factor in (1.0, scale):
+        keras.utils.set_random_seed(0)
+        config = {**MODELS[name]().get_config(), "dtype": "float32"}
+        model = type(MODELS[name]()).from_config(config)
+        model.adapt(x, factor * y)
+        found.append([model.predict_distribution(x).stddev().numpy() / np.float32(factor)])
+        model.calibrate(x, factor * y)
+        found[-1].append(model.predict_distribution(x).stddev().numpy() / np.float32(factor))
+    # Rounding; after the calibration as above, with its logarithm, up to 170, in float32.
+    np.testing.assert_allclose(found[1][0], found[0][0], rtol=1e-5)
+    np.testing.assert_allclose(found[1][1], found[0][1], rtol=1e-3)
+
+
+def test_calibration_on_targets_beyond_the_dtype_keeps_the_former():
+    x, y = problem("planar")
+    model = tfpn.models.PNCNN.from_config({**MODELS["planar"]().get_config(), "dtype": "float32"})
+    model.adapt(x, 1e25 * y)
+    model.calibrate(x, 1e25 * y)
+    before = model._calibration.numpy()
+    assert np.isfinite(before).all()
+    for wrong in (1e39, 1e300):
+        y[3, 1] = wrong
+        with pytest.raises(ValueError, match=r"y is up to 1e\+\d* from .* for output 1"):
+            model.calibrate(x, 1e25 * y if wrong == 1e39 else y)
+        np.testing.assert_array_equal(model._calibration, before)

@@ -12,7 +12,19 @@ _JITTER = {tf.float32: (1e-6, 1e-4), tf.float64: (1e-13, 1e-8)}
 
 
 class JointNormal(tfp.distributions.MultivariateNormalTriL):
-    """`tfp.distributions.MultivariateNormalTriL` that can be pickled and copied."""
+    """`tfp.distributions.MultivariateNormalTriL` that can be pickled and copied.
+
+    Its standard deviation is right wherever the dtype holds it, even if not its square, the
+    variance.
+    """
+
+    def _stddev(self):
+        factor = self.scale_tril
+        # In units of each row's largest number, 1 for a row of zeros.
+        unit = tf.reduce_max(tf.abs(factor), axis=-1, keepdims=True)
+        unit = tf.where(unit > 0.0, unit, tf.ones_like(unit))
+        root = tf.sqrt(tf.reduce_sum(tf.square(factor / unit), axis=-1))
+        return unit[..., 0] * root + tf.zeros_like(self.loc)
 
     def __reduce__(self):
         return functools.partial(type(self), **self.parameters), ()

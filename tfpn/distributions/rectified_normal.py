@@ -131,18 +131,22 @@ class RectifiedNormal(distribution.Distribution):
 
     def mean_and_variance(self) -> tuple[Tensor, Tensor]:
         """Both at the cost of one."""
+        unit, mean, variance = self._moments()
+        return (mean, variance) if unit is None else (unit * mean, unit * (unit * variance))
+
+    def _moments(self):
+        """A unit, which may be None for 1, and mean and variance in it."""
         loc, variance = self.loc, self.squared_scale
         if loc.shape.rank is None or loc.shape.as_list() != variance.shape.as_list():
             shape = tf.broadcast_dynamic_shape(tf.shape(loc), tf.shape(variance))
             loc, variance = tf.broadcast_to(loc, shape), tf.broadcast_to(variance, shape)
         if self._scale is None:
-            return rectified_moments(loc, variance)
+            return None, *rectified_moments(loc, variance)
         # In units of a scale whose square would overflow. Being homogeneous, the moments do not
         # depend on the unit, so no gradient passes through it.
         scale = tf.broadcast_to(self._scale, tf.shape(loc))
         unit = tf.stop_gradient(tf.where(scale > self.dtype.max**0.45, scale, tf.ones_like(scale)))
-        mean, variance = rectified_moments(loc / unit, tf.square(scale / unit))
-        return unit * mean, unit * (unit * variance)
+        return unit, *rectified_moments(loc / unit, tf.square(scale / unit))
 
     def raw_moment(self, order: int) -> Tensor:
         """``E[h^order]`` for an order from 1 to 4: `tfpn.math.rectified_raw_moments`."""
@@ -157,9 +161,10 @@ class RectifiedNormal(distribution.Distribution):
         return self.mean_and_variance()[1]
 
     def _stddev(self):
-        variance = self._variance()
+        unit, _, variance = self._moments()  # the variance itself may overflow
         none = tf.equal(variance, 0.0)  # where the root has no derivative
-        return tf.where(none, 0.0, tf.sqrt(tf.where(none, 1.0, variance)))
+        root = tf.where(none, 0.0, tf.sqrt(tf.where(none, 1.0, variance)))
+        return root if unit is None else unit * root
 
     def _event_shape(self):
         return tf.TensorShape([])

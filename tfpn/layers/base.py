@@ -11,6 +11,7 @@ from tfpn.checks import check_choice, check_flag, check_number, check_positive, 
 from tfpn.contract import KEYS
 from tfpn.math.channels import channel_sum
 from tfpn.math.fusion import fusion
+from tfpn.math.held import held
 from tfpn.math.kernels import Kernel, kernel_config, read_mixture
 from tfpn.math.posterior import NOISE, TRAINS, Observed
 from tfpn.math.replicas import replica_id, replica_sum
@@ -82,6 +83,13 @@ class GPLayer(keras.layers.Layer):
 
     def _cast(self, tensor):
         return tf.cast(tf.convert_to_tensor(tensor), self.algebra_dtype)
+
+    def _read_bias(self):
+        """The bias of a layer that may have one, or None."""
+        if self.bias is None:
+            return None
+        bias = self._cast(self.bias)
+        return bias if self.train_bias else held(bias)
 
     def add_weight(self, **kwargs: Any) -> Any:
         """Keras's, with weights that are read in their own precision under a mixed policy too."""

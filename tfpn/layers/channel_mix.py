@@ -25,6 +25,8 @@ class ChannelMix(GPLayer):
     Args:
         filters: number of output channels.
         use_bias: adds a learnable constant to each output channel.
+        train_bias: whether the bias is trained. False is for layers whose constants a normalisation
+            takes away: of a gradient that is rounding alone, Adam makes full steps.
         kernel_initializer: for M [c_in, filters]; He's by default, which makes up for the half of
             the signal that a rectifier takes.
         bias_initializer: for b [filters].
@@ -46,6 +48,7 @@ class ChannelMix(GPLayer):
         filters: int,
         *,
         use_bias: bool = True,
+        train_bias: bool = True,
         kernel_initializer: Initializer = "he_normal",
         bias_initializer: Initializer = "zeros",
         **kwargs: Any,
@@ -53,6 +56,7 @@ class ChannelMix(GPLayer):
         super().__init__(**kwargs)
         self.filters = check_count("filters", filters)
         self.use_bias = check_flag("use_bias", use_bias)
+        self.train_bias = check_flag("train_bias", train_bias)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
 
@@ -73,7 +77,7 @@ class ChannelMix(GPLayer):
         infinite = penalty(tf.reduce_max(variance, axis=-1, keepdims=True))
         missing = missing_mask(infinite)
         kernel = self._cast(self.kernel)
-        bias = None if self.bias is None else self._cast(self.bias)
+        bias = self._read_bias()
         mixed = mix_channels(observed_only(values, missing), kernel, bias) * (1.0 - missing)
         variance, beside = way.mix(
             observed_only(variance, missing),
@@ -91,6 +95,7 @@ class ChannelMix(GPLayer):
             **super().get_config(),
             "filters": self.filters,
             "use_bias": self.use_bias,
+            "train_bias": self.train_bias,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
         }

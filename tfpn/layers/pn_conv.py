@@ -81,6 +81,7 @@ class PNConv(GPConvolution):
         probes: "rademacher" or "gaussian" (the paper's, with a larger error).
         seed: of the probes; an integer, or None for a random one.
         use_bias: adds a learnable constant to each output channel.
+        train_bias: whether the bias is trained, as in `ChannelMix`.
         kernel_initializer: for W, [K, c_in, filters]. By default normal with the variance
             ``kept^(-2/3) / (K c_in)``, where kept is the fraction of the prior variance that the
             initial diffusion leaves: signal and variance keep their size through the blocks.
@@ -136,6 +137,7 @@ class PNConv(GPConvolution):
         probes: Probes = "rademacher",
         seed: int | None = None,
         use_bias: bool = True,
+        train_bias: bool = True,
         kernel_initializer: Initializer | None = None,
         bias_initializer: Initializer = "zeros",
         marginal_likelihood_weight: float = 0.0,
@@ -185,6 +187,7 @@ class PNConv(GPConvolution):
                 )
             self.seed_generator = keras.random.SeedGenerator(seed)
         self.use_bias = check_flag("use_bias", use_bias)
+        self.train_bias = check_flag("train_bias", train_bias)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
 
@@ -321,8 +324,9 @@ class PNConv(GPConvolution):
     def _operator(self, query):
         """The layer's linear operator at query points."""
         drift, diffusion = self.flow_parameters()
-        bias = tf.zeros([self.filters], drift.dtype) if self.bias is None else self.bias
-        return Operator(query, self._cast(self.kernel), drift, diffusion, self._cast(bias))
+        bias = self._read_bias()
+        bias = tf.zeros([self.filters], drift.dtype) if bias is None else bias
+        return Operator(query, self._cast(self.kernel), drift, diffusion, bias)
 
     def process(self, observations: Observations, query: Tensor) -> Distribution:
         """Each output channel's joint distribution over query points.
@@ -378,6 +382,7 @@ class PNConv(GPConvolution):
             "probes": self.probes,
             "seed": self.seed,
             "use_bias": self.use_bias,
+            "train_bias": self.train_bias,
             "kernel_initializer": self.kernel_initializer
             and keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),

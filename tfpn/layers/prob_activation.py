@@ -129,6 +129,12 @@ def read_activation(activation: ActivationLike) -> Tensor:
     return Quadrature(keras.activations.get(activation))
 
 
+def is_linear(activation: ActivationLike) -> bool:
+    """Whether the nonlinearity is none, as far as its kind tells."""
+    found = read_activation(activation)
+    return found in (Rectifier(1.0), Quadrature(keras.activations.linear))
+
+
 def activation_config(activation: ActivationLike) -> Tensor:
     """What `read_activation` takes, in a form that saving can write down."""
     read_activation(activation)

@@ -35,6 +35,7 @@ class SteerableMix(FieldsMixin, GPLayer):
             input's.
         in_fields: type of the input; by default all its channels are scalars.
         use_bias: adds a learnable constant to each output scalar.
+        train_bias: whether the bias is trained, as in `ChannelMix`.
 
     Input and output:
         The observations dict; points [B, N, d] pass through.
@@ -54,12 +55,14 @@ class SteerableMix(FieldsMixin, GPLayer):
         *,
         in_fields: FieldsLike | None = None,
         use_bias: bool = True,
+        train_bias: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.fields = read_fields(fields)
         self.in_fields = optional_fields(in_fields, "in_fields")
         self.use_bias = check_flag("use_bias", use_bias)
+        self.train_bias = check_flag("train_bias", train_bias)
 
     def build(self, observations_shape: Any) -> None:
         _, channels = self._built_for = self._check_shapes(observations_shape)
@@ -93,7 +96,7 @@ class SteerableMix(FieldsMixin, GPLayer):
             split_fields(observed_only(t, missing), self._input) for t in (values, variance)
         )
         weights = {m: self._cast(w) for m, w in self.kernels.items()}
-        bias = None if self.bias is None else self._cast(self.bias)
+        bias = self._read_bias()
         mixed = join_fields(mix_fields(values, weights, bias), self.fields)
         blocks = {
             m: part if m == 0 else 0.5 * tf.add_n(tf.split(part, 2, axis=-1))
@@ -111,4 +114,5 @@ class SteerableMix(FieldsMixin, GPLayer):
             "fields": fields_config(self.fields),
             "in_fields": fields_config(self.in_fields),
             "use_bias": self.use_bias,
+            "train_bias": self.train_bias,
         }

@@ -81,7 +81,13 @@ def channel_block(
             nonlinear = functools.partial(ProbActivation, activation)
         layers = [
             nonlinear(dtype=dtype, name=name),
-            ChannelMix(channels, dtype=dtype, name=f"mix_{number}"),
+            ChannelMix(
+                # The normalisation takes constants away.
+                channels,
+                train_bias=not normalization,
+                dtype=dtype,
+                name=f"mix_{number}",
+            ),
         ]
         if not normalization:
             return layers, None

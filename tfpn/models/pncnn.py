@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tfpn.checks import check_count, check_positive
 from tfpn.layers import PNConv
-from tfpn.layers.prob_activation import activation_config
+from tfpn.layers.prob_activation import activation_config, is_linear
 from tfpn.math.kernels import kernel_config
 from tfpn.math.uncertainty import UNCERTAINTY
 from tfpn.models.arguments import check_arguments
@@ -200,6 +200,7 @@ class PNCNN(PNNetwork):
                 probes=probes,
                 seed=seed,
                 double_precision=first,
+                train_bias=not (normalization and is_linear(activation)),
                 name=f"conv_{number}",
                 **prior,
             )

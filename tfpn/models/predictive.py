@@ -14,6 +14,9 @@ from tfpn.models.temperature import calibrate_classifier
 from tfpn.ragged import numeric
 from tfpn.types import Array, ArrayLike, Distribution, DType, Mixin, Observations, Tensor
 
+# Residuals below it, in units of the targets' scale, have squares and sums of them in float64.
+_LARGEST_RESIDUAL = 1e150
+
 
 class Predictive(Mixin):
     """Mix-in for the models: outputs and features as distributions.
@@ -56,7 +59,8 @@ class Predictive(Mixin):
             ValueError: if the model is neither a classifier of two or more classes nor a regression
                 with a finite variance, if ``x`` is not its input, if labels are no class numbers,
                 if the targets' shape is wrong or they are infinite, or if an output has no
-                target or all its targets are what the model predicts, to the last digit.
+                target, all its targets are what the model predicts, to the last digit, or one is so
+                far from it that the model's dtype does not hold the deviation.
         """
         if self._calibration is None and self._temperature is None:
             raise ValueError(
@@ -100,21 +104,35 @@ class Predictive(Mixin):
         self._calibration.assign(not_calibrated(before.shape, before.dtype))
         try:
             predicted = self.predict_distribution(x, batch_size=batch_size)
-            mean, variances = predicted.mean().numpy(), predicted.variance().numpy()
-            residuals = targets - mean
-            smallest = np.sqrt(np.finfo(mean.dtype).tiny)
+            mean, deviations = (
+                np.asarray(found, np.float64) for found in (predicted.mean(), predicted.stddev())
+            )
+            # In units of the outputs' scale, whose square may be beyond the dtype.
+            unit = np.broadcast_to(np.abs(self._unit()[1]), targets.shape)
+            residuals, variances = (targets - mean) / unit, np.square(deviations / unit)
+            limits = np.finfo(before.dtype)
+            smallest, units = np.sqrt(limits.tiny), []
             for block, entries in enumerate(chosen):
-                if np.abs(residuals[entries]).max() < smallest:
+                units.append(unit[entries][0])  # one for all of a field
+                largest = np.abs(residuals[entries]).max()
+                if not largest < min(_LARGEST_RESIDUAL, limits.max / units[-1]):
+                    raise ValueError(
+                        f"y is up to {largest * units[-1]:.3g} from what the model predicts for "
+                        f"output {block} (counted from 0; a field's components count as one), a "
+                        f"deviation that {before.dtype} does not hold: look for wrong entries."
+                    )
+                if largest < smallest:
                     raise ValueError(
                         f"y holds what the model predicts for output {block} (counted from 0; a "
                         "field's components count as one), so there is no spread to fit: give "
                         "targets that were measured, of data held out from training."
                     )
             after = [_fit_variance(residuals[some], variances[some]) for some in chosen]
+            after = np.stack(after, axis=1) + 2.0 * np.log([np.ones_like(units), units])
         except Exception:
             self._calibration.assign(before)
             raise
-        self._calibration.assign(np.stack(after, axis=1))
+        self._calibration.assign(after)
 
     def _factor_and_noise(self):
         """Of each output in float64: 1 and 0 without a calibration."""

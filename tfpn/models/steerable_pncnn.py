@@ -252,7 +252,14 @@ class SteerablePNCNN(FieldReadout, PNNetwork):
             def following(number=number, fields=new_fields):
                 layers = [
                     GatedReLU(fields, dtype=dtype, name=f"relu_{number}"),
-                    SteerableMix(fields, in_fields=fields, dtype=dtype, name=f"mix_{number}"),
+                    SteerableMix(
+                        # The normalisation takes constants away.
+                        fields,
+                        in_fields=fields,
+                        train_bias=not normalization,
+                        dtype=dtype,
+                        name=f"mix_{number}",
+                    ),
                 ]
                 if not normalization:
                     return layers, None

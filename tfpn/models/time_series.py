@@ -9,7 +9,7 @@ import tensorflow as tf
 from tfpn.checks import check_choice, check_count
 from tfpn.contract import KEYS
 from tfpn.layers import PNConv
-from tfpn.layers.prob_activation import activation_config
+from tfpn.layers.prob_activation import activation_config, is_linear
 from tfpn.math.kernels import kernel_config
 from tfpn.math.posterior import NOISE
 from tfpn.math.uncertainty import UNCERTAINTY
@@ -247,6 +247,7 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
                 num_basis,
                 observation_noise=observation_noise if first else feature_noise,
                 double_precision=first,
+                train_bias=not (normalization and is_linear(activation)),
                 uncertainty=uncertainty,
                 rank=rank,
                 marginal_likelihood_weight=marginal_likelihood_weight,
