@@ -64,7 +64,9 @@ def point_spacing(points, variance):
             "no example has two distinct observed points, so their spacing cannot be measured; "
             "give `spacing` to the layer or model instead of calling adapt()."
         )
-    spacing = _median_distance((places, weights) for places, weights in examples)
+    # As its square is, by all who use it.
+    with np.errstate(over="ignore", under="ignore"):
+        spacing = float(np.sqrt(np.square(_median_distance(examples))))
     if not 0.0 < spacing < np.inf:
         raise ValueError(
             f"the points' spacing comes out as {spacing}: their distances are too large or too "
@@ -155,9 +157,11 @@ def _weighted_points(points, variance):
 def _once(places, counts, extent):
     """Weights [n, c] of each channel's readings, of which repetitions share 1."""
     weights = (counts > 0).astype(float)
+    # In units of the example's side, as squares of huge distances overflow.
     side = np.ptp(places, axis=0).max()
+    places = places / side
     totals = counts.sum(axis=0)
-    widths = np.maximum(_REPEATED * side / np.maximum(totals, 1.0), _SAME * extent)
+    widths = np.maximum(_REPEATED / np.maximum(totals, 1.0), _SAME * (extent / side))
     # In most data no two places are so near.
     apart = spatial.cKDTree(places).query(places, k=2)[0][:, 1].min()
     for c in np.flatnonzero((totals > 1) & (widths > apart)):
@@ -188,7 +192,6 @@ def _channels_at(places, readings, width):
 
 def _near_pairs(places, width):
     """Pairs of places nearer than ``width`` and how near they are, 1 at one place."""
-    # In units of the width, as squares of huge distances overflow.
     tree = spatial.cKDTree(places / width)
     first, second = tree.query_pairs(1.0, output_type="ndarray").T
     return first, second, _nearness(np.linalg.norm(tree.data[first] - tree.data[second], axis=1))
@@ -219,6 +222,8 @@ def _median_distance(examples):
 
 def _second_neighbours(places, weights, some):
     """Distance from each of ``some`` at which the weights of all places within reach 3."""
+    side = np.ptp(places, axis=0).max()  # the unit, as squares of huge distances overflow
+    places = places / side
     tree, found, size = spatial.cKDTree(places), np.empty(len(some)), 4
     wanted = min(3.0, weights.sum())
     left = np.arange(len(some))
@@ -238,7 +243,7 @@ def _second_neighbours(places, weights, some):
         part = np.clip((wanted - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
         found[left[done]] = near + part * (far - near)
         left = np.delete(left, done)
-    return found
+    return side * found
 
 
 def _median(values, weights):
