@@ -8,7 +8,7 @@ import multiprocessing
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["tfpn.cli", "tfpn.training", "tfpn.models", "tfpn.tuning"])
-SECONDS = 300  # after which a process is killed, and its test fails
+SECONDS = 900  # after which a process is killed, and its test fails; a busy machine needs many
 
 
 def start(function, *arguments):

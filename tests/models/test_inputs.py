@@ -42,14 +42,14 @@ def unknown_axes(layer):
     ],
     ids=lambda layer: layer.name,
 )
-@pytest.mark.parametrize("key", ["values", "variance"])
-def test_sizes_that_are_known_only_when_run_must_agree(layer, key, x):
+def test_sizes_that_are_known_only_when_run_must_agree(layer, x):
     function = unknown_axes(layer)
     function(x)
     message = f"(?s){layer.name}.*disagree on the"
-    for part in (np.s_[:1], np.s_[:, :1]):
-        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-            function({**x, key: x[key][part]})
+    for key in ("values", "variance"):
+        for part in (np.s_[:1], np.s_[:, :1]):
+            with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+                function({**x, key: x[key][part]})
 
 
 def test_the_core_checks_them_too(x):

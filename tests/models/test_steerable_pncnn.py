@@ -61,7 +61,7 @@ def classifier(tmp_path_factory):
     model.adapt(x)
     before = tfpn.check_equivariance(model, x, SO2, n=3)
     model.compile(keras.optimizers.Adam(1e-2), LOSS, metrics=["accuracy"])
-    history = model.fit(x, y, epochs=4, batch_size=2, verbose=0).history
+    history = model.fit(x, y, epochs=2, batch_size=2, verbose=0).history
     path = tmp_path_factory.mktemp("models") / "classifier.keras"
     model.save(path)
     return model, x, keras.models.load_model(path), history, before
