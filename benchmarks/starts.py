@@ -1,6 +1,6 @@
 """What should flows and later layers start at, given the first layer's fitted prior?
 
-    python benchmarks/starts.py [--sets NAME ...] [--starts NAME ...] [--folds K ...]
+    python benchmarks/starts.py
 
 Small networks (16 channels, 2 blocks, 300 steps) are trained alike from several starts, and judged
 by the third of the training part that they were not trained on, whole and with half and four fifths
@@ -32,9 +32,18 @@ SERIES = {
     "PickupGestureWiimoteZ": 4,
 }
 SETS = (*SERIES, "digits")
-STARTS = ("spacing", "fitted", "length", "half", "half_later", "layers", "half_layers")
+STARTS = {
+    "spacing": "length scales, drifts and diffusions of the spacing, as without a fit",
+    "fitted": "the first layer's prior fitted, its flows of the spacing",
+    "length": "fitted, flows of the first layer of the fitted length scale",
+    "half": "fitted, flows of the first layer of half of it, at most 3 spacings",
+    "layers": "fitted, the later layers' priors fitted to their first features too",
+    "half_layers": "both",
+    "units": "as spacing, but flows learnt in units of the points, as before",
+}
 FOLDS, DROPPED = (0, 1, 2), (0.0, 0.5, 0.8)
 STEPS, QUERY, CHANNELS, BATCH = 300, 24, 16, 16
+REPEATS = 8  # of which readings are dropped
 LEAST_READINGS, MOST_EXAMPLES = 2, 600
 # Half of the fitted length scale, but at most so many spacings.
 SHARE, MOST_SPACINGS = 0.5, 3.0
@@ -109,18 +118,19 @@ def begin(model, x, start):
     """Adapts the model and moves it to a start; spacing and typical fitted length scale."""
     from tfpn.spacing import point_spacing
 
-    model.adapt(x, fit_priors=start != "spacing", verbose=0)
+    model.adapt(x, fit_priors=start not in ("spacing", "units"), verbose=0)
     spacing = point_spacing(x["points"], x["variance"])
-    first, *later = model.pn_layers
+    first = model.pn_layers[0]
     length = float(np.median(np.exp(np.asarray(first.log_length_scale))))
     half = min(SHARE * length, MOST_SPACINGS * spacing)
     if start == "length":
         move_flows(first, length)
     elif start.startswith("half"):
         move_flows(first, half)
-    if start == "half_later":
-        for layer in later:
-            layer.set_spacing(max(half, spacing))
+    if start == "units":
+        for block in model.blocks:
+            for layer, _ in block.convolutions:
+                use_points_unit(layer)
     if start.endswith("layers"):
         fit_layers(model, x)
     return spacing, length
@@ -131,6 +141,14 @@ def move_flows(layer, length):
     log = np.asarray(layer.log_length_scale)
     layer.set_spacing(length)
     layer.log_length_scale.assign(log)
+
+
+def use_points_unit(layer):
+    """Has a layer learn the same flows in the points' unit."""
+    unit = np.exp(np.asarray(layer.log_flow_unit))
+    for weight in (layer.drift, layer.diffusion_factor):
+        weight.assign(unit * np.asarray(weight))
+    layer.log_flow_unit.assign(0.0)
 
 
 def fit_layers(model, x, examples=64):
@@ -145,7 +163,11 @@ def fit_layers(model, x, examples=64):
             layer.fit_prior(features)
 
 
-def measure(model, x, y):
+def measure(model, x, y, share):
+    """Accuracy and negative log likelihood without a share of the readings."""
+    if share:
+        found = [measure(model, thinned(x, share, seed), y, 0.0) for seed in range(REPEATS)]
+        return np.mean(found, axis=0)
     logits = model.predict(x, batch_size=50, verbose=0).astype(float)
     shifted = logits - logits.max(axis=1, keepdims=True)
     log_proba = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
@@ -185,7 +207,7 @@ def run(name, starts, fold, path, done):
         trained = time.perf_counter()
         rows = []
         for share in DROPPED:
-            accuracy, nll = measure(model, thinned(val_x, share, fold) if share else val_x, val_y)
+            accuracy, nll = measure(model, val_x, val_y, share)
             rows.append({
                 "set": name, "start": start, "fold": fold, "dropped": share,
                 "examples": len(val_y), "accuracy": round(accuracy, 4), "nll": round(nll, 4),
@@ -223,7 +245,7 @@ def table(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
-    parser.add_argument("--starts", nargs="+", choices=STARTS, default=STARTS)
+    parser.add_argument("--starts", nargs="+", choices=STARTS, default=tuple(STARTS))
     parser.add_argument("--folds", nargs="+", type=int, choices=FOLDS, default=FOLDS)
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path(__file__).parent)
     options = parser.parse_args()

@@ -11,7 +11,7 @@ from tfpn.types import Array
 POINTS = 64
 NEIGHBOURHOODS = 128
 ENTRIES = 2**18
-# Entries of all priors together, and the least of one prior however many there are.
+# Entries of all priors and noises together, and the least of one however many there are.
 ALL_ENTRIES = 2**20
 LEAST_ENTRIES = 2**14
 
@@ -31,7 +31,7 @@ class Neighbourhoods:
     variance: Array
 
 
-def neighbourhoods(points, values, variance, *, priors=1):
+def neighbourhoods(points, values, variance, *, share=1):
     """Chooses what a prior is fitted to, the same from call to call.
 
     Examples are evenly spread among those with two observed points or more. Of one with many
@@ -41,7 +41,7 @@ def neighbourhoods(points, values, variance, *, priors=1):
         points: float64 array [B, N, d].
         values: [B, N, c], 0 where unobserved.
         variance: [B, N, g]; points that have no finite one are left out.
-        priors: number of priors that are fitted, which share the budget.
+        share: number of priors or noises that share the budget.
 
     Returns:
         `Neighbourhoods`, or None if no example has two observed points.
@@ -51,7 +51,7 @@ def neighbourhoods(points, values, variance, *, priors=1):
     if not len(examples):
         return None
     size = min(POINTS, int(observed[examples].sum(axis=-1).max()))
-    entries = np.clip(ALL_ENTRIES // priors, LEAST_ENTRIES, ENTRIES)
+    entries = np.clip(ALL_ENTRIES // share, LEAST_ENTRIES, ENTRIES)
     count = int(np.clip(entries // size**2, 4, NEIGHBOURHOODS))
     examples = examples[np.unique(np.linspace(0, len(examples) - 1, count).astype(int))]
     rng = np.random.default_rng(0)

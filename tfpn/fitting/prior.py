@@ -17,6 +17,8 @@ from tfpn.types import Array, KernelLike
 LEAST_LENGTH, LARGEST_LENGTH = 0.5, 2.0
 SIGNAL = 0.03, 30.0
 NOISE = 1e-3, 3.0
+# Examples looked at, evenly spread over all, of which neighbourhoods are chosen.
+EXAMPLES = 256
 # Readings of fewer say little about three parameters.
 LEAST_READINGS = 20
 # A prior has to be likelier than independent readings by as much (a logarithm), which chance alone
@@ -89,8 +91,7 @@ def fit_prior(
     >>> bool(0.2 < found.length_scale[0] < 0.4), bool(0.19 < found.observation_noise[0] < 0.21)
     (True, True)
     """
-    points, values = np.asarray(points, np.float64), np.asarray(values, np.float64)
-    variance = np.asarray(variance, np.float64)
+    points, values, variance = (np.asarray(array) for array in (points, values, variance))
     of_prior = np.zeros(values.shape[-1], int) if priors is None else np.asarray(priors)
     of_noise = of_prior if noises is None else np.asarray(noises)
     count = of_prior.max() + 1
@@ -102,7 +103,8 @@ def fit_prior(
         averaged = np.stack(
             [variance[..., own[groups == g]].mean(axis=-1) for g in range(len(members))], axis=-1
         )
-        found = _fit_one(points, values[..., own], averaged, groups, kernel, fit_noise, count)
+        share = max(count, len(members))
+        found = _fit_one(points, values[..., own], averaged, groups, kernel, fit_noise, share)
         if found is not None:
             length[prior], signal[prior], noise[members], white[prior] = found
         if progress is not None:
@@ -110,8 +112,13 @@ def fit_prior(
     return FittedPrior(length, signal, noise if fit_noise else None, white)
 
 
-def _fit_one(points, values, variance, groups, kernel, fit_noise, priors):
+def _fit_one(points, values, variance, groups, kernel, fit_noise, share):
     """Length scale, signal, noises and whether they are white of one prior, or None."""
+    seen = np.isfinite(variance).any(axis=-1).sum(axis=-1) > 1
+    examples = np.flatnonzero(seen)[:: max(seen.sum() // EXAMPLES, 1)]
+    points, values, variance = (
+        array[examples].astype(np.float64) for array in (points, values, variance)
+    )
     observed = np.isfinite(variance[..., groups])
     readings = values[observed]
     largest = np.abs(readings).max(initial=0.0)
@@ -125,7 +132,7 @@ def _fit_one(points, values, variance, groups, kernel, fit_noise, priors):
     centred = points - _origin(points, observed.any(axis=-1))
     data = neighbourhoods(
         centred / spacing, np.where(observed, values, 0.0) / level, variance / level**2,
-        priors=priors,
+        share=share,
     )  # fmt: skip
     if np.isfinite(data.variance[..., groups]).sum() < LEAST_READINGS:
         return None
