@@ -276,6 +276,18 @@ class PNNetwork(Checked, Trainable, Predictive, keras.Model):
         save = functools.partial(super().save_weights, **options)
         _save(save, filepath, overwrite and max_shard_size is None)
 
+    def _run_through_graph(self, inputs, *functions, **named):
+        # Keras clones the layers, for a model of its own class.
+        given = [*functions, *named.values()]
+        if any(f.__module__ == keras.models.clone_model.__module__ for f in given if f):
+            raise TypeError(
+                "keras.models.clone_model would make a plain functional model of this "
+                f"{type(self).__name__}, without calibration, adapt and checks: take "
+                "copy.deepcopy(model) for the same weights, or "
+                "type(model).from_config(model.get_config()) for new ones."
+            )
+        return super()._run_through_graph(inputs, *functions, **named)
+
     def get_config(self) -> Config:
         config = {**self._config, "trainable": self.trainable}
         frozen = [layer.name for layer in self.layers if not layer.trainable]
