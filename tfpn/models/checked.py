@@ -229,7 +229,7 @@ class Checked(Mixin):
             channels=inputs["values"].shape[-1],
         )
         self._check_missing(data["variance"])
-        self._check_query(x)
+        x = self._check_query(x)
         wide = inputs["points"].dtype == "float64"
         if (
             cast

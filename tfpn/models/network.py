@@ -99,7 +99,7 @@ class PNNetwork(Checked, Trainable, Predictive, keras.Model):
                 )
             }
             if all(_is_concrete(inputs[key]) for key in ("points", "query") if key in inputs):
-                self._check_query(inputs)
+                inputs = self._check_query(inputs)
         return super().__call__(inputs, *args, **kwargs)
 
     def _check_missing(self, variance):
@@ -108,9 +108,18 @@ class PNNetwork(Checked, Trainable, Predictive, keras.Model):
             check_shared(variance)
 
     def _check_query(self, x):
+        """The input dict after a check of what it holds beside the observations.
+
+        Query points [1, M, d] become those of all examples.
+        """
         if "query" in self.inputs_dict:
+            examples, query = len(x["points"]), x["query"]
             dim = self.inputs_dict["query"].shape[-1]
-            check_query(x["query"], examples=len(x["points"]), spatial_dim=dim)
+            checked = check_query(query, examples=examples, spatial_dim=dim)
+            if len(query) != examples:  # a tensor may have a gradient
+                query = tf.repeat(query, examples, 0) if tf.is_tensor(query) else checked
+                x = {**x, "query": query}
+        return x
 
     def _block_noise(self, variance):
         """The variances [B, N, blocks] of what may differ in variance; warns where some do."""

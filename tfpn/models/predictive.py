@@ -60,7 +60,7 @@ class Predictive(Mixin):
         if not isinstance(x, dict):
             raise TypeError(f"x must be the model's input dict, found {type(x).__name__}.")
         self._check_keys(x)
-        self._check_query(x)
+        x = self._check_query(x)
         try:
             targets = np.asarray(y, np.float64)
         except (TypeError, ValueError) as error:
