@@ -257,11 +257,14 @@ class Predictive(Mixin):
         query = tf.convert_to_tensor(query, self.inputs_dict["points"].dtype)
         way = UNCERTAINTY[self._config["uncertainty"]]
         size = way.query_points(self._config.get("channels", 1)) or max(query.shape[1], 1)
+        examples, count, dim = query.shape
+        if not count:  # of which layers make nothing
+            query = tf.zeros([examples, 1, dim], query.dtype)
         parts = [query[:, start : start + size] for start in range(0, query.shape[1], size)]
         before = self._before_blocks
         given = before({key: tf.convert_to_tensor(x[key]) for key in before.input})
         return [
-            _joined([block(given[name], part) for part in parts])
+            _joined([block(given[name], part) for part in parts], count)
             for name, block in self._blocks_by_name.items()
         ]
 
@@ -300,9 +303,9 @@ class Predictive(Mixin):
         return {block.convolution.name: block for block in self.blocks}
 
 
-def _joined(outputs):
-    """Observations dicts of parts of the points as one, of points, values and variance alone."""
-    return {key: tf.concat([output[key] for output in outputs], axis=1) for key in KEYS}
+def _joined(outputs, count):
+    """Observations dicts of parts of ``count`` points as one: points, values, variance alone."""
+    return {key: tf.concat([output[key] for output in outputs], axis=1)[:, :count] for key in KEYS}
 
 
 def not_calibrated(shape: Any, dtype: DType) -> Any:
