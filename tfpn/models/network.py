@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfpn.checks import check_flag
 from tfpn.contract import KEYS, check_observations, check_query
 from tfpn.degrees import warn_of_degrees
 from tfpn.files import write_by
@@ -58,6 +59,9 @@ class PNNetwork(Checked, Trainable, Predictive, keras.Model):
         calibrated: Any,
         trainable: bool,
     ) -> None:
+        for flag in {"normalization", "clock"} & set(config):
+            check_flag(flag, config[flag])
+        check_flag("trainable", trainable)
         target_scale, fields = None, calibrated
         if config.get("num_outputs") is not None:
             fields = range(config["num_outputs"])
