@@ -113,8 +113,9 @@ class Predictive(Mixin):
                         "field's components count as one), so there is no spread to fit: give "
                         "targets that were measured, of data held out from training."
                     )
-            after = [_fit_variance(residuals[some], variances[some]) for some in chosen]
-            after = np.stack(after, axis=1) + 2.0 * np.log([np.ones_like(units), units])
+            fitted = [_fit_variance(residuals[some], variances[some]) for some in chosen]
+            after = np.stack(fitted, axis=1)
+            after[1] += 2.0 * np.log(units)
         except Exception:
             self._calibration.assign(before)
             raise

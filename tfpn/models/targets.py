@@ -208,7 +208,7 @@ def check_class_weight(weights: Any) -> None:
             raise ValueError(
                 f"class_weight has the key {label!r}; keys are the labels 0, 1 and so on."
             )
-        if not (isinstance(weight, numbers.Real) and np.isfinite(weight)):
+        if not (isinstance(weight, numbers.Real) and np.isfinite(float(weight))):
             raise ValueError(
                 f"class_weight is {weight!r} for the label {label}; give finite weights."
             )
@@ -221,7 +221,7 @@ def check_weights(weights: Any, examples: int, rule: Any, points: int | None = N
         weights: from `read_targets`.
         examples, rule, points: as in `check_targets`.
     """
-    name, sizes = "sample_weight", (examples,)
+    name = "sample_weight"
     if not weights.shape or len(weights) != examples:
         raise ValueError(
             f"{name} has the shape {weights.shape}, but x has {examples} examples: give each a "
@@ -230,8 +230,8 @@ def check_weights(weights: Any, examples: int, rule: Any, points: int | None = N
     if rule.shape is not None:
         # Those of the loss's values; where targets may be missing each entry has one.
         kept = len(rule.shape) - (rule.classes is None and not rule.missing)
-        sizes = (examples, *rule.shape[1:kept])
-        sizes = tuple(points if size is None else size for size in sizes)
+        inner = (points if size is None else size for size in rule.shape[1:kept])
+        sizes = (examples, *inner)
         forms = [sizes[:length] for length in range(1, len(sizes) + 1)]
         if not any(weights.shape in (form, (*form, 1)) for form in forms):
             raise ValueError(
