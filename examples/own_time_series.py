@@ -183,8 +183,8 @@ def build(outputs, variables, box):
     )
 
 
-def train(model, x, y, epochs, loss, metrics=(), **arguments):
-    model.adapt(x)
+def train(model, x, y, epochs, loss, metrics=(), targets=None, **arguments):
+    model.adapt(x, targets)  # numbers' mean and spread, too: the model's outputs are in their unit
     model.compile(keras.optimizers.Adam(1e-2), loss, metrics=list(metrics))
     batches = training.ShuffledBatches(x, y, 25, seed=0, by_length=True)
     model.fit(batches, shuffle=False, epochs=epochs, verbose=2, **arguments)
@@ -213,7 +213,7 @@ def predict_classes(model, x):
 
 
 def fit_numbers(part, box, epochs):
-    """The trained model, and its outputs' scale, for `predict_numbers`."""
+    """The trained model."""
     y = np.array(part.outcomes, "float64")
     # A fifth of the records is kept from training, to see how far off the predictions are.
     kept = math.ceil(0.2 * len(y))
@@ -221,21 +221,19 @@ def fit_numbers(part, box, epochs):
         {key: array[some] for key, array in part.x.items()}
         for some in (slice(kept, None), slice(kept))
     )
-    middle, unit = float(y[kept:].mean()), float(y[kept:].std())
-    if not unit > 0:
-        raise SystemExit(f"all outcomes of the training records are {middle:g}: nothing to learn")
-    scaled = (y - middle) / unit
+    if not y[kept:].std() > 0:
+        raise SystemExit(f"all outcomes of the training records are {y[-1]:g}: nothing to learn")
     model = build({"num_classes": None, "num_outputs": 1}, part.x["values"].shape[-1], box)
-    train(model, fitted, scaled[kept:].astype("float32"), epochs, "mse")
-    model.calibrate(held_out, scaled[:kept])
-    return model, {"middle": middle, "unit": unit}
+    train(model, fitted, y[kept:].astype("float32"), epochs, "mse", targets=y[kept:])
+    model.calibrate(held_out, y[:kept])
+    return model
 
 
-def predict_numbers(model, x, middle, unit):
+def predict_numbers(model, x):
     """The predicted numbers and their standard deviations, in the outcomes' unit."""
     predicted = model.predict_distribution(x)
     mean, deviation = predicted.mean().numpy(), predicted.stddev().numpy()
-    return mean[:, 0] * unit + middle, deviation[:, 0] * unit
+    return mean[:, 0], deviation[:, 0]
 
 
 def measure_classes(model, test, classes):
@@ -244,10 +242,10 @@ def measure_classes(model, test, classes):
     return evaluation.classification_metrics(predict_classes(model, test.x)[0], labels)
 
 
-def measure_numbers(model, part, test, middle, unit):
+def measure_numbers(model, part, test):
     """As `measure_classes`, beside what the mean of the training records reaches."""
     y, known = (np.array(some.outcomes, "float64") for some in (test, part))
-    mean, deviation = predict_numbers(model, test.x, middle, unit)
+    mean, deviation = predict_numbers(model, test.x)
     return {
         "examples": len(y),
         **evaluation.gaussian_metrics(y - mean, deviation),
@@ -258,7 +256,7 @@ def measure_numbers(model, part, test, middle, unit):
 def predictions(model, x, about):
     """The header and the rows of predictions.csv, without ids and outcomes."""
     if about["task"] == "regression":
-        columns = predict_numbers(model, x, about["middle"], about["unit"])
+        columns = predict_numbers(model, x)
         return ["predicted", "std"], np.stack(columns, axis=-1).tolist()
     classes = about["classes"]
     header = [f"{what}_{name}" for what in ("probability", "logit_std") for name in classes]
@@ -377,9 +375,8 @@ def main(arguments=None):
         about |= {"classes": classes}
         figures = measure_classes(model, test, classes)
     else:
-        model, scale = fit_numbers(part, about["box"], options.epochs)
-        about |= scale
-        figures = measure_numbers(model, part, test, **scale)
+        model = fit_numbers(part, about["box"], options.epochs)
+        figures = measure_numbers(model, part, test)
     print({key: round(value, 3) for key, value in figures.items()})
 
     model.save(folder / "model.keras")

@@ -108,3 +108,15 @@ class TestPandas:
         table.columns = ["x" if name == "noise" else name for name in table.columns]
         with pytest.raises(ValueError, match=r"more than one column \['x'\]"):
             from_frame(table, **COLUMNS)
+
+
+def test_labels_of_several_kinds_and_names_that_are_none():
+    names = {"example": "id", "points": "t", "value": "v"}
+    frame = pd.DataFrame({"id": [1, "b"], "t": [0.0, 1.0], "v": [1.0, 2.0], "c": ["p", "q"]})
+    with pytest.raises(
+        TypeError, match="column 'id' holds labels of the kinds int, str, .*give ex"
+    ):
+        from_frame(frame, **names)
+    assert from_frame(frame, **names, examples=["b", 1])[1] == ["b", 1]
+    with pytest.raises(TypeError, match=r"columns go by their names, found \['c'\]"):
+        from_frame(frame, **names, channel=["c"])

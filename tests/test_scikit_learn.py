@@ -243,6 +243,19 @@ class TestScikitLearn:
         with pytest.raises(ValueError, match="keep: found 0.5; give two shares"):
             PNClassifier(Recorder, thin=0.5).fit(X, y)
 
+    @pytest.mark.parametrize("kind", [PNClassifier, PNRegressor])
+    def test_the_observations_dict_is_packed(self, kind):
+        x, labels = waves()
+        y = labels if kind is PNClassifier else 2.0 * labels
+        options = {"model_kwargs": {"regression": kind is PNRegressor}}
+        fitted = [kind(build, **options).fit(given, y, epochs=1) for given in (x, pack(x))]
+        scores = [fitted[0].score(given, y) for given in (x, pack(x))]
+        scores.append(fitted[1].score(pack(x), y))
+        assert scores[0] == scores[1] == scores[2]
+        np.testing.assert_array_equal(fitted[0].predict(x), fitted[1].predict(pack(x)))
+        with pytest.raises(ValueError, match="variance: example 0.*negative"):
+            fitted[0].predict({**x, "variance": x["variance"] - 1.0})
+
     def test_number_of_features(self):
         x, y = waves()
         estimator = PNClassifier(build)

@@ -191,11 +191,12 @@ def check_observations(
 
 
 def check_query(query: ArrayLike, *, examples: int, spatial_dim: int) -> Array:
-    """Checks the points at which fields are asked for, and returns them as a NumPy array.
+    """Checks the points at which fields are asked for; returns them as an array [B, M, d].
 
     Args:
-        query: An array [B, M, d] of real numbers, with any M.
-        examples: The B to be found.
+        query: An array [B, M, d] of real numbers, with any M, or [1, M, d] for the same points in
+            all examples.
+        examples: B.
         spatial_dim: The d to be found.
 
     Raises:
@@ -208,10 +209,11 @@ def check_query(query: ArrayLike, *, examples: int, spatial_dim: int) -> Array:
         (1, 1, 2)
     """
     array = numeric("query", query)
-    if array.ndim != 3 or (array.shape[0], array.shape[-1]) != (examples, spatial_dim):
+    if array.ndim != 3 or array.shape[0] not in (1, examples) or array.shape[-1] != spatial_dim:
         raise ValueError(
             f"query: found the shape {list(array.shape)}; give [{examples}, M, {spatial_dim}], "
-            "as many points for every example of the other arrays."
+            f"as many points for every example of the other arrays, or [1, M, {spatial_dim}] for "
+            "the same points in all examples."
         )
     where = _first(~np.isfinite(array).all(axis=-1))
     if where is not None:
@@ -220,7 +222,7 @@ def check_query(query: ArrayLike, *, examples: int, spatial_dim: int) -> Array:
             f"{array[where].tolist()}; coordinates are finite. Where an example asks for fewer "
             "points than others, repeat one of them and leave its result out."
         )
-    return array
+    return array if len(array) == examples else np.repeat(array, examples, axis=0)
 
 
 def _check_integer_points(points):

@@ -188,8 +188,10 @@ def check_bins(bins: int) -> int:
 def gaussian_metrics(residuals: ArrayLike, standard_deviations: ArrayLike) -> dict[str, float]:
     """Figures of merit of Gaussian predictions.
 
+    They are over all residuals together; of several outputs in different units call it for each.
+
     Args:
-        residuals: truth minus predicted mean, any shape.
+        residuals: truth minus predicted mean, any shape, in one unit.
         standard_deviations: the predicted ones, positive; broadcast to the residuals' shape.
 
     Returns:

@@ -1,7 +1,7 @@
 """Observations from a long table, a row for each reading."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,9 @@ def from_frame(
 def _readings(frame, labels, points, value, noise):
     """The rows of the table that hold a reading, after checks."""
     columns = [*labels, *points, value, *noise]
+    for name in columns:
+        if not isinstance(name, Hashable):
+            raise TypeError(f"columns go by their names, found {name!r}: give the name alone.")
     if not hasattr(frame, "columns"):
         raise TypeError(f"frame must be a pandas DataFrame, found {type(frame).__name__}.")
     if not frame.columns.is_unique:
@@ -138,7 +141,15 @@ def _readings(frame, labels, points, value, noise):
 def _order(name, wanted, found):
     """The labels in the order wanted."""
     if wanted is None:
-        return sorted(found.unique().tolist())
+        labels = found.unique().tolist()
+        try:
+            return sorted(labels)
+        except TypeError as error:
+            kinds = sorted({type(label).__name__ for label in labels})
+            raise TypeError(
+                f"column {found.name!r} holds labels of the kinds {', '.join(kinds)}, which have "
+                f"no order: make them one kind, such as by .astype(str), or give {name}."
+            ) from error
     if isinstance(wanted, str):
         raise TypeError(f"{name} must be a list of names, found {wanted!r}; give [{wanted!r}].")
     wanted = list(wanted)

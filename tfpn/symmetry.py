@@ -84,7 +84,7 @@ def check_equivariance(
             What is compared is the output, and of a model that has a `predict_distribution` of
             finite variance the mean and variance of that.
         x: the observations dict that it takes; for a field regressor, or a convolution to be
-            evaluated elsewhere, with a key "query" [B, M, d].
+            evaluated elsewhere, with a key "query" [B, M, d] or [1, M, d].
         group: `equivariance.SO2`, `O2`, `Cyclic(n)` or `Dihedral(n)`, or any other group that acts
             on the points' space.
         n: number of random elements, of which none is the identity.
@@ -198,6 +198,7 @@ def _read_input(model, x):
         query = check_query(x["query"], examples=points[0], spatial_dim=points[-1])
         if query.size == 0:
             raise ValueError(f"query has shape {query.shape}: give at least one point.")
+        x = {**x, "query": query}
     elif "query" in getattr(model, "inputs_dict", ()):
         raise ValueError(
             "x has no query: the model gives fields at points that are asked for; put them into x "

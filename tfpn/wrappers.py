@@ -1,7 +1,8 @@
 """The models for those who work with scikit-learn and with pandas.
 
 `from_frame` turns a long table into observations. `PNClassifier` and `PNRegressor` are scikit-learn
-estimators; they take observations as one array, made by `pack`, which scikit-learn can split.
+estimators; they take observations as one array, made by `pack`, which scikit-learn can split, or as
+the dict, which `cross_val_score` and its like cannot.
 """
 
 import math
@@ -78,6 +79,11 @@ def unpack(X: ArrayLike, spatial_dim: int) -> dict[str, Array]:
     return dict(zip(KEYS, parts, strict=True))
 
 
+def _packed(X):
+    """``X`` as one array, where it is an observations dict."""
+    return pack(X) if isinstance(X, Mapping) else X
+
+
 def _is_missing(label):
     """Whether a label is None, NaN or pandas.NA, whose comparisons are neither true nor false."""
     same = label == label
@@ -115,6 +121,7 @@ class _PNEstimator(BaseEstimator):
                 "classes or outputs and returns a compiled model."
             )
         arguments = {"verbose": 0, **(self.fit_kwargs or {}), **arguments}
+        X = _packed(X)
         self.model_ = self.model(outputs, **(self.model_kwargs or {}))
         x = self._unpack(X)
         self.n_features_in_ = np.shape(X)[-1]
@@ -179,8 +186,7 @@ class _PNEstimator(BaseEstimator):
 
     def _validation(self, X, y, *weights):
         """``validation_data`` as the model takes it."""
-        x = X if isinstance(X, Mapping) else self._unpack(X)
-        return x, self._encoded("validation_data", y), *weights
+        return self._unpack(_packed(X)), self._encoded("validation_data", y), *weights
 
     def _unpack(self, X):
         check_is_fitted(self, "model_")
@@ -262,7 +268,7 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
         """Builds a model, adapts it and trains it.
 
         Args:
-            X: array [B, N, d + 2c] from `pack`.
+            X: array [B, N, d + 2c] from `pack`, or the observations dict.
             y: labels [B] of any kind.
             **kwargs: of Keras's `fit`, such as ``sample_weight``, in place of ``fit_kwargs``.
 
@@ -312,12 +318,12 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
         return {code: by_label.get(label, 1.0) for code, label in enumerate(labels)}
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Probabilities [B, classes], in the order of ``classes_``."""
-        x = self._unpack(X)
+        """Probabilities [B, classes], in the order of ``classes_``; X as in `fit`."""
+        x = self._unpack(_packed(X))
         return self.model_.predict_proba(x)
 
     def predict(self, X: ArrayLike) -> Array:
-        """The most probable labels [B]."""
+        """The most probable labels [B]; X as in `fit`."""
         best = self.predict_proba(X).argmax(-1)
         return self.classes_[best]
 
@@ -370,11 +376,12 @@ class PNRegressor(RegressorMixin, _PNEstimator):
         """Predictions in the shape of ``y``.
 
         Args:
-            X: array [B, N, d + 2c] from `pack`.
+            X: array [B, N, d + 2c] from `pack`, or the observations dict.
             return_std: whether to return standard deviations besides, by the model's own
                 `predict_distribution` (as `sklearn.gaussian_process.GaussianProcessRegressor`
                 does). They hold no noise of the targets unless ``model_.calibrate`` was called.
         """
+        X = _packed(X)
         x = self._unpack(X)
         shape = len(X), *self._shape
         if not return_std:

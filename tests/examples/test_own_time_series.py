@@ -297,17 +297,17 @@ def test_a_program_of_ones_own_predicts_changed_records(eagerly):
     assert len(part.ids) == 18 and len(test.ids) == 6
     assert test.outcomes == [outcomes[name] for name in test.ids]
     keras.utils.set_random_seed(0)
-    model, scale = example.fit_numbers(part, about["box"], epochs=1)
+    model = example.fit_numbers(part, about["box"], epochs=1)
     weights = model.get_weights()
-    mean, deviation = example.predict_numbers(model, test.x, **scale)
-    found = example.measure_numbers(model, part, test, **scale)["rmse"]
+    mean, deviation = example.predict_numbers(model, test.x)
+    found = example.measure_numbers(model, part, test)["rmse"]
     wrong = mean - np.array(test.outcomes, "float64")
     assert found == pytest.approx(np.sqrt(np.mean(wrong**2)), rel=1e-4)  # float32
 
     # Without most of its readings a record is predicted otherwise, in the same unit.
     changed = {**records, test.ids[0]: records[test.ids[0]][:2]}
     other, other_deviation = example.predict_numbers(
-        model, example.inputs(changed, test.ids, about), **scale
+        model, example.inputs(changed, test.ids, about)
     )
     assert abs(other[0] - mean[0]) > 1e-3
     np.testing.assert_allclose(other[1:], mean[1:], rtol=1e-3)  # padded otherwise

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from layer_harness import CASES, make_input
 
+import tfpn
 from tfpn.layers import ProbReLU
 
 
@@ -37,3 +38,20 @@ def test_unobserved_entries_stay_unobserved_one_by_one():
     output = CASES["relu"].make()(x)
     np.testing.assert_array_equal(np.isinf(output["variance"]), np.isinf(x["variance"]))
     assert (np.asarray(output["values"])[np.isinf(x["variance"])] == 0).all()
+
+
+@pytest.mark.parametrize(
+    "activation, message",
+    [
+        ("nosuch", "activation is 'nosuch', which Keras does not know"),
+        (3, "activation is 3, which Keras does not know"),
+        (np.tanh, "activation is <ufunc 'tanh'>, which makes a ndarray .* not numpy.tanh"),
+        (lambda x: x[0], r"activation is <function .* of the shape \(\) of a tensor"),
+        (lambda x: x.nosuch, "activation is <function .* fails on a tensor: AttributeError"),
+        ({"slope": 1.0}, r"activation as a dict is .* found \{'slope': 1.0\}"),
+    ],
+)
+def test_activations_that_are_none(activation, message):
+    for build in (tfpn.layers.ProbActivation, lambda a: tfpn.models.PNCNN(3, activation=a)):
+        with pytest.raises(ValueError, match=message):
+            build(activation)

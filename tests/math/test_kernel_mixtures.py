@@ -1,5 +1,7 @@
 """Kernels that are mixtures of Gaussians, against closed forms and quadrature."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -43,6 +45,15 @@ def test_more_terms_are_closer(terms, error):
     mixture = fit_mixture(exact, terms)
     assert len(mixture.weights) <= terms
     assert np.max(np.abs(mixture(NEAR) - exact(NEAR))) < error
+
+
+def test_a_cusp_is_warned_of():
+    with pytest.warns(UserWarning, match=r"12 Gaussians is off by up to 0.00\d+ over .* a cusp"):
+        mixture = fit_mixture(lambda distance: np.exp(-distance))
+    assert 1e-3 < np.max(np.abs(mixture(NEAR) - np.exp(-NEAR))) < 1e-2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit_mixture(CORRELATIONS["matern52"], 8)
 
 
 @pytest.mark.parametrize("name", NAMES)

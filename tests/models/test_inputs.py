@@ -183,3 +183,17 @@ def test_methods_that_take_query_points_check_their_input_as_predict_does(way, x
     with pytest.raises(TypeError, match="query"):
         ask(model, x, "everywhere")
     ask(model, {key: array.tolist() for key, array in x.items()}, query.tolist())  # passes
+
+
+@pytest.mark.parametrize("missingness", [None, "intensity"])
+def test_maps_of_no_query_points_are_empty(missingness, x):
+    x = {key: array[:2] for key, array in x.items()}
+    options = {"in_channels": 2, "channels": 3, "num_blocks": 2, "num_basis": 1}
+    if missingness:
+        x["points"] = x["points"][..., :1]
+        model = tfpn.models.PNTimeSeriesClassifier(2, missingness=missingness, **options)
+    else:
+        model = tfpn.models.PNCNN(3, **options)
+    maps = model.feature_maps(x, x["points"][:1, :0])
+    assert [found["values"].shape for found in maps] == 2 * [(2, 0, 3)]
+    assert maps[0]["points"].shape == (2, 0, x["points"].shape[-1])

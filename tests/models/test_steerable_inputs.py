@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tfpn
 from equivariance import SO2
@@ -85,7 +86,7 @@ def test_components_of_a_field_have_one_variance(x, model):
     "change, error, message",
     [
         (lambda q: q[0], ValueError, r"query: found the shape \[4, 2\]; give \[3, M, 2\]"),
-        (lambda q: q[:2], ValueError, r"query: found the shape \[2, 4, 2\]; give \[3, M, 2\]"),
+        (lambda q: q[:2], ValueError, r"\[2, 4, 2\]; give \[3, M, 2\], .*or \[1, M, 2\]"),
         (lambda q: q[..., :1], ValueError, r"query: found the shape \[3, 4, 1\]"),
         (lambda q: np.where(q == q[1, 2], np.nan, q), ValueError, "query: example 1, point 2 has"),
         (lambda q: np.full(q.shape, "a"), TypeError, "query: found ndarray of dtype <U1"),
@@ -100,6 +101,29 @@ def test_query(x, model, way, change, error, message):
         given["query"] = change(query)
     with pytest.raises(error, match=message):
         WAYS[way](model, given)
+
+
+def test_one_examples_query_points_are_those_of_all(eagerly, x, model):
+    one = {**x, "query": x["query"][:1]}
+    every = {**x, "query": np.repeat(one["query"], 3, axis=0)}
+    expected = model.predict_on_batch(every)
+    for given in (one, {key: array.tolist() for key, array in one.items()}):
+        np.testing.assert_array_equal(model(given), expected)
+    np.testing.assert_array_equal(model.predict(one, verbose=0), expected)
+    law, other = model.predict_distribution(one), model.predict_distribution(every)
+    np.testing.assert_array_equal(law.stddev(), other.stddev())
+    tensors = {key: tf.constant(array) for key, array in one.items()}
+    with tf.GradientTape() as tape:
+        tape.watch(tensors["query"])
+        total = tf.reduce_sum(model(tensors))
+    assert tape.gradient(total, tensors["query"]).shape == (1, 4, 2)
+    again = SteerablePNCNN.from_config(model.get_config())
+    again.compile(loss="mse")
+    loss = again.evaluate(one, expected, verbose=0)
+    assert loss == pytest.approx(again.evaluate(every, expected, verbose=0))
+    again.fit(one, expected, validation_data=(one, expected), verbose=0)
+    again.calibrate(one, TARGETS)
+    tfpn.check_equivariance(model, one, SO2, 1)
 
 
 def test_equivariance_of_a_field_needs_a_query(x, model):

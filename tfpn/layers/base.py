@@ -46,6 +46,11 @@ class GPLayer(keras.layers.Layer):
     def __init__(self, **kwargs: Any) -> None:
         # Keras would cast float32 points to half precision under a mixed policy.
         super().__init__(autocast=False, **kwargs)
+        if "float" not in str(self.compute_dtype):
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r}: dtype must be a policy of floating numbers, "
+                f"such as 'float32' or 'float64', found {self.compute_dtype!r}."
+            )
         self._built_for = None  # d and c, where weights depend on them
 
     @property

@@ -3,6 +3,8 @@
 from typing import Any
 
 import keras
+import numpy as np
+import tensorflow as tf
 
 from tfpn.layers.base import GPLayer
 from tfpn.math.activations import Activation, Quadrature, Rectifier
@@ -120,13 +122,33 @@ def read_activation(activation: ActivationLike) -> Tensor:
     if isinstance(activation, dict) and set(activation) == {"negative_slope"}:
         return Rectifier(**activation)
     if isinstance(activation, dict):
-        return read_activation(keras.saving.deserialize_keras_object(activation))
+        given, activation = activation, keras.saving.deserialize_keras_object(activation)
+        if isinstance(activation, dict):
+            raise ValueError(
+                'activation as a dict is {"negative_slope": a} or what Keras serialised, found '
+                f"{given!r}."
+            )
+        return read_activation(activation)
     if activation is None or activation in _NOT_ELEMENTWISE:
         raise ValueError(
             f'activation must act on each entry by itself, found {activation!r}; give "relu", '
             "the name of another Keras activation, or a function."
         )
-    return Quadrature(keras.activations.get(activation))
+    try:
+        function = keras.activations.get(activation)
+        found = function(tf.constant([0.25, 0.5]))
+    except Exception as error:  # of the function's own, too
+        raise ValueError(
+            f"activation is {activation!r}, which Keras does not know or which fails on a tensor: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    if not tf.is_tensor(found) or found.shape != (2,):
+        raise ValueError(
+            f"activation is {activation!r}, which makes a {type(found).__name__} of the shape "
+            f"{np.shape(found)} of a tensor of the shape (2,): give a function of tensors that "
+            "acts on each entry by itself, such as tf.tanh and not numpy.tanh."
+        )
+    return Quadrature(function)
 
 
 def is_linear(activation: ActivationLike) -> bool:

@@ -9,10 +9,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfpn.checks import check_number
 from tfpn.contract import KEYS, check_observations
 from tfpn.models.target_scale import warn_before_fit
 from tfpn.models.targets import (
     assertions,
+    check_class_weight,
     check_shape,
     check_targets,
     check_weights,
@@ -75,7 +77,9 @@ class Checked(Mixin):
                 entries, before the step on it.
         """
         x, y, sample_weight = self._checked_data(x, y, sample_weight)
-        _check_class_weight(class_weight)
+        check_class_weight(class_weight)
+        if validation_split is not None:
+            check_number("validation_split", validation_split, low=0.0, high=1.0)
         validation_data = self._checked_validation(validation_data)
         # The third of Keras's arguments that follow.
         steps = kwargs.get("validation_steps") or next(iter(args[2:]), None)
@@ -127,7 +131,7 @@ class Checked(Mixin):
     ) -> Any:
         """Keras's, after the checks of `fit`."""
         x, y, sample_weight = self._checked_data(x, y, sample_weight)
-        _check_class_weight(class_weight)
+        check_class_weight(class_weight)
         return super().train_on_batch(x, y, sample_weight, class_weight, return_dict)
 
     def test_on_batch(
@@ -212,12 +216,14 @@ class Checked(Mixin):
             y = {name: read_targets(some) for name, some in y.items()}
         elif y is not None:
             y = read_targets(y)
+        elif getattr(self, "loss", None) is not None:
+            raise ValueError("y is None: give the targets, which the loss compares outputs with.")
         rule = self._target_rule
         for some in keras.tree.flatten(y) if y is not None else ():
             check_targets(some, rule, examples, points)
         if sample_weight is not None:
             sample_weight = read_targets(sample_weight, "sample_weight")
-            check_weights(sample_weight, examples)
+            check_weights(sample_weight, examples, rule, points)
         return x, y, sample_weight
 
     def _checked(self, x, cast=False):
@@ -246,7 +252,7 @@ class Checked(Mixin):
             channels=inputs["values"].shape[-1],
         )
         self._check_missing(data["variance"])
-        self._check_query(x)
+        x = self._check_query(x)
         wide = inputs["points"].dtype == "float64"
         if (
             cast
@@ -378,14 +384,6 @@ def _input_assertions(x):
             ],
         ),
     ]
-
-
-def _check_class_weight(weights):
-    for label, weight in (weights or {}).items():
-        if not np.isfinite(weight):
-            raise ValueError(
-                f"class_weight is {weight} for the label {label}; give finite weights."
-            )
 
 
 def _is_array(x):

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfpn.checks import check_flag
 from tfpn.contract import KEYS, check_observations, check_query
 from tfpn.degrees import warn_of_degrees
 from tfpn.files import write_by
@@ -58,6 +59,9 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         calibrated: Any,
         trainable: bool,
     ) -> None:
+        for flag in {"normalization", "clock"} & set(config):
+            check_flag(flag, config[flag])
+        check_flag("trainable", trainable)
         target_scale, fields = None, calibrated
         if config.get("num_outputs") is not None:
             fields = range(config["num_outputs"])
@@ -104,7 +108,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
                 )
             }
             if all(_is_concrete(inputs[key]) for key in ("points", "query") if key in inputs):
-                self._check_query(inputs)
+                inputs = self._check_query(inputs)
         return super().__call__(inputs, *args, **kwargs)
 
     def _check_missing(self, variance):
@@ -113,9 +117,18 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
             check_shared(variance)
 
     def _check_query(self, x):
+        """The input dict after a check of what it holds beside the observations.
+
+        Query points [1, M, d] become those of all examples.
+        """
         if "query" in self.inputs_dict:
+            examples, query = len(x["points"]), x["query"]
             dim = self.inputs_dict["query"].shape[-1]
-            check_query(x["query"], examples=len(x["points"]), spatial_dim=dim)
+            checked = check_query(query, examples=examples, spatial_dim=dim)
+            if len(query) != examples:  # a tensor may have a gradient
+                query = tf.repeat(query, examples, 0) if tf.is_tensor(query) else checked
+                x = {**x, "query": query}
+        return x
 
     def _block_noise(self, variance):
         """The variances [B, N, blocks] of what may differ in variance; warns where some do."""
@@ -286,6 +299,18 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         options = {"overwrite": overwrite, "max_shard_size": max_shard_size}
         save = functools.partial(super().save_weights, **options)
         _save(save, filepath, overwrite and max_shard_size is None)
+
+    def _run_through_graph(self, inputs, *functions, **named):
+        # Keras clones the layers, for a model of its own class.
+        given = [*functions, *named.values()]
+        if any(f.__module__ == keras.models.clone_model.__module__ for f in given if f):
+            raise TypeError(
+                "keras.models.clone_model would make a plain functional model of this "
+                f"{type(self).__name__}, without calibration, adapt and checks: take "
+                "copy.deepcopy(model) for the same weights, or "
+                "type(model).from_config(model.get_config()) for new ones."
+            )
+        return super()._run_through_graph(inputs, *functions, **named)
 
     def get_config(self) -> Config:
         config = {**self._config, "trainable": self.trainable}

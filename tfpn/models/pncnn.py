@@ -57,7 +57,8 @@ class PNCNN(PNNetwork):
         num_probes: number of probes of "stochastic".
         probes, seed: kind of probes and their seed, as in `PNConv`.
         activation: the blocks' nonlinearity, as in `ProbActivation`: "relu" (the paper's) or
-            another name, such as "leaky_relu" or "gelu".
+            another name, such as "leaky_relu" or "gelu". To save a model, a function of your own
+            needs a name (no lambda) and `keras.saving.register_keras_serializable`.
         normalization: puts `GPNormalization` after each block (the paper has none).
         kernel: of all Gaussian processes, as in `PNConv`.
         spacing: typical distance between neighbouring points, in units of the points, until

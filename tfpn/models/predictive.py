@@ -71,7 +71,7 @@ class Predictive(Mixin):
         if not isinstance(x, dict):
             raise TypeError(f"x must be the model's input dict, found {type(x).__name__}.")
         self._check_keys(x)
-        self._check_query(x)
+        x = self._check_query(x)
         if self._temperature is not None:
             calibrate_classifier(self, x, y, batch_size)
             return
@@ -127,8 +127,9 @@ class Predictive(Mixin):
                         "field's components count as one), so there is no spread to fit: give "
                         "targets that were measured, of data held out from training."
                     )
-            after = [_fit_variance(residuals[some], variances[some]) for some in chosen]
-            after = np.stack(after, axis=1) + 2.0 * np.log([np.ones_like(units), units])
+            fitted = [_fit_variance(residuals[some], variances[some]) for some in chosen]
+            after = np.stack(fitted, axis=1)
+            after[1] += 2.0 * np.log(units)
         except Exception:
             self._calibration.assign(before)
             raise
@@ -286,11 +287,14 @@ class Predictive(Mixin):
         query = tf.convert_to_tensor(query, self.inputs_dict["points"].dtype)
         way = UNCERTAINTY[self._config["uncertainty"]]
         size = way.query_points(self._config.get("channels", 1)) or max(query.shape[1], 1)
+        examples, count, dim = query.shape
+        if not count:  # of which layers make nothing
+            query = tf.zeros([examples, 1, dim], query.dtype)
         parts = [query[:, start : start + size] for start in range(0, query.shape[1], size)]
         before = self._before_blocks
         given = before({key: tf.convert_to_tensor(x[key]) for key in before.input})
         return [
-            _joined([block(given[name], part) for part in parts])
+            _joined([block(given[name], part) for part in parts], count)
             for name, block in self._blocks_by_name.items()
         ]
 
@@ -329,9 +333,9 @@ class Predictive(Mixin):
         return {block.convolution.name: block for block in self.blocks}
 
 
-def _joined(outputs):
-    """Observations dicts of parts of the points as one, of points, values and variance alone."""
-    return {key: tf.concat([output[key] for output in outputs], axis=1) for key in KEYS}
+def _joined(outputs, count):
+    """Observations dicts of parts of ``count`` points as one: points, values, variance alone."""
+    return {key: tf.concat([output[key] for output in outputs], axis=1)[:, :count] for key in KEYS}
 
 
 def not_calibrated(shape: Any, dtype: DType) -> Any:

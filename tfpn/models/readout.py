@@ -92,5 +92,7 @@ class FieldReadout(Mixin):
             for tensor in self._readout.inputs
         }
         data = tf.data.Dataset.from_generator(given, output_signature=signature)
+        # Of known length, without which Keras warns at its end.
+        data = data.apply(tf.data.experimental.assert_cardinality(examples * pieces))
         found = self._readout.predict(data, verbose=0)
         return {key: found[key].reshape(examples, pieces * length, -1)[:, :count] for key in KEYS}

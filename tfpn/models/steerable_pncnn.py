@@ -109,8 +109,8 @@ class SteerablePNCNN(FieldReadout, PNNetwork):
 
     Input:
         The observations dict: points [B, N, 2], values and variance [B, N, channels of
-        ``in_fields``]; with ``out_fields`` a further key "query", points [B, M, 2]. B, N and M are
-        free.
+        ``in_fields``]; with ``out_fields`` a further key "query", points [B, M, 2], or in arrays
+        [1, M, 2] for the same in all examples. B, N and M are free.
 
     Output:
         Logits [B, num_classes], outputs [B, num_outputs], or the fields' values

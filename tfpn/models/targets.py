@@ -1,5 +1,7 @@
 """Targets and sample weights: what a loss takes of them, and which targets were not measured."""
 
+import numbers
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -192,13 +194,50 @@ def check_shape(
         )
 
 
-def check_weights(weights: Any, examples: int, name: str = "sample_weight") -> None:
-    """Raises ValueError for sample weights that are not finite or of another number."""
+def check_class_weight(weights: Any) -> None:
+    """Raises ValueError unless class weights are None, or finite numbers by label."""
+    if weights is None:
+        return
+    if not isinstance(weights, Mapping):
+        raise ValueError(
+            f"class_weight must be a dict of weights by label, such as {{0: 1.0, 1: 3.0}}, found "
+            f"{weights!r}; sklearn.utils.class_weight.compute_class_weight finds balanced ones."
+        )
+    for label, weight in weights.items():
+        if not isinstance(label, numbers.Integral):
+            raise ValueError(
+                f"class_weight has the key {label!r}; keys are the labels 0, 1 and so on."
+            )
+        if not (isinstance(weight, numbers.Real) and np.isfinite(float(weight))):
+            raise ValueError(
+                f"class_weight is {weight!r} for the label {label}; give finite weights."
+            )
+
+
+def check_weights(weights: Any, examples: int, rule: Any, points: int | None = None) -> None:
+    """Raises ValueError for sample weights that are not finite or of a shape that has no meaning.
+
+    Args:
+        weights: from `read_targets`.
+        examples, rule, points: as in `check_targets`.
+    """
+    name = "sample_weight"
     if not weights.shape or len(weights) != examples:
         raise ValueError(
             f"{name} has the shape {weights.shape}, but x has {examples} examples: give each a "
             "weight."
         )
+    if rule.shape is not None:
+        # Those of the loss's values; where targets may be missing each entry has one.
+        kept = len(rule.shape) - (rule.classes is None and not rule.missing)
+        inner = (points if size is None else size for size in rule.shape[1:kept])
+        sizes = (examples, *inner)
+        forms = [sizes[:length] for length in range(1, len(sizes) + 1)]
+        if not any(weights.shape in (form, (*form, 1)) for form in forms):
+            raise ValueError(
+                f"{name} has the shape {weights.shape}; {rule.loss} takes "
+                f"{' or '.join(str(list(form)) for form in forms)} with this model's output."
+            )
     found = _first(~np.isfinite(weights))
     if found:
         raise ValueError(

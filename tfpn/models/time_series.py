@@ -352,6 +352,7 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
         """What the input holds beside the observations: statics, and no query."""
         if self._config["num_statics"]:
             check_statics(x, self._config["num_statics"])
+        return x
 
     # The same words, of "conv_readings" too.
     feature_process = PNCNN.feature_process
