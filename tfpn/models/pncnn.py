@@ -10,7 +10,14 @@ from tfpn.math.kernels import kernel_config
 from tfpn.math.posterior import NOISE
 from tfpn.math.uncertainty import UNCERTAINTY
 from tfpn.models.blocks import channel_block
-from tfpn.models.head import linear_head, points_dtype, pooling_layer, read_pooling
+from tfpn.models.head import (
+    calibrated_outputs,
+    head_outputs,
+    linear_head,
+    points_dtype,
+    pooling_layer,
+    read_pooling,
+)
 from tfpn.models.network import PNNetwork, check_outputs, network_inputs
 from tfpn.types import (
     ActivationLike,
@@ -50,12 +57,19 @@ class PNCNN(PNNetwork):
             "none" the means only, with the ordinary ReLU (its ablation). "low_rank" and "joint"
             keep errors at different points and channels together, by ``rank`` factors beside
             independent remainders or by the whole covariance, which is for small networks.
+            "sampled" passes draws of the functions through the network, of which each is a function
+            that the readings allow: errors stay together, and no moment is approximated.
         rank: number of factors of "low_rank".
+        num_samples: number of draws of "sampled" in prediction, the same ones every time and for
+            every example.
+        num_training_samples: the same in training, where every step has new ones.
+        num_waves: number of plane waves of which a draw of a prior is made.
         variance_estimator: how the first block, which alone may see channels at different points,
             finds its variance: "exact", or "stochastic" as in the paper's PhysioNet experiment, by
             ``num_probes`` random probes (see `PNConv`). The other blocks are always exact.
         num_probes: number of probes of "stochastic".
-        probes, seed: kind of probes and their seed, as in `PNConv`.
+        probes: kind of probes, as in `PNConv`.
+        seed: of probes and draws, as in `PNConv`.
         activation: the blocks' nonlinearity, as in `ProbActivation`: "relu" (the paper's) or
             another name, such as "leaky_relu" or "gelu".
         normalization: puts `GPNormalization` after each block (the paper has none).
@@ -87,7 +101,8 @@ class PNCNN(PNNetwork):
         are free.
 
     Output:
-        Logits [B, num_classes] or outputs [B, num_outputs].
+        Logits [B, num_classes] or outputs [B, num_outputs]. With "sampled" the logits are the log
+        of the mean over the draws of the softmax, and outputs the mean of the draws'.
 
     Raises:
         ValueError: for bad arguments.
@@ -118,6 +133,9 @@ class PNCNN(PNNetwork):
         in_channels: int = 1,
         uncertainty: str = "diagonal",
         rank: int = 8,
+        num_samples: int = 16,
+        num_training_samples: int = 1,
+        num_waves: int = 128,
         variance_estimator: VarianceEstimator = "exact",
         num_probes: int = 20,
         probes: Probes = "rademacher",
@@ -157,6 +175,9 @@ class PNCNN(PNNetwork):
             "in_channels": in_channels,
             "uncertainty": uncertainty,
             "rank": rank,
+            "num_samples": num_samples,
+            "num_training_samples": num_training_samples,
+            "num_waves": num_waves,
             "variance_estimator": variance_estimator,
             "num_probes": num_probes,
             "probes": probes,
@@ -199,6 +220,10 @@ class PNCNN(PNNetwork):
                 noise=input_noise if first else "shared",
                 uncertainty=uncertainty,
                 rank=rank,
+                num_samples=num_samples,
+                num_training_samples=num_training_samples,
+                num_waves=num_waves,
+                stream=number,
                 variance_estimator=variance_estimator if first else "exact",
                 num_probes=num_probes,
                 probes=probes,
@@ -217,18 +242,26 @@ class PNCNN(PNNetwork):
             )
             blocks.append(block)
             x = block.connect(x)
-        pool = pooling_layer(pooling, observation_noise=feature_noise, name="pooling", **prior)
+        pool = pooling_layer(
+            pooling,
+            observation_noise=feature_noise,
+            num_waves=num_waves,
+            stream=num_blocks + 1,
+            seed=seed,
+            name="pooling",
+            **prior,
+        )
         head = linear_head(num_classes if num_outputs is None else num_outputs, dtype)
-        pooled = pool(x)
+        pooled, way = pool(x), UNCERTAINTY[uncertainty]()
         super().__init__(
             inputs,
-            pooled if head is None else head(pooled["values"]),
+            pooled if head is None else head_outputs(head, pooled, way, num_classes),
             config=config,
             blocks=blocks,
             pooling=pool,
             head=head,
             moments=pooled,
-            calibrated=None if num_outputs is None or pooling == "space" else range(num_outputs),
+            calibrated=calibrated_outputs(num_outputs, pooling, way),
             trainable=trainable,
         )
 
