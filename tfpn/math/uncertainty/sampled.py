@@ -189,13 +189,18 @@ class Sampled(Uncertainty):
             total / tf.maximum(count, 1.0),
             samples=self.samples if beside is None else beside.shape[1],
             waves=self.waves,
-            seed=self._seed(),
+            seed=self._seed(count),
             fresh=self.fresh,
             wide=observed.needs_float64,
         )
 
-    def _seed(self):
-        return tf.zeros([2], tf.int32) if self.seed is None else self.seed
+    def _seed(self, known):
+        """The seed, of which a compiler does not know that it is constant.
+
+        Else XLA would draw all numbers while it compiles, which takes minutes.
+        """
+        seed = tf.zeros([2], tf.int32) if self.seed is None else self.seed
+        return seed + tf.cast(tf.reduce_min(known) < 0, tf.int32)
 
     def _residual(self, posterior, beside, prior):
         """``y - f~(X) - eps``, [B, S, N, c]."""
@@ -210,7 +215,7 @@ class Sampled(Uncertainty):
 
     def _noise(self, points, known, std, values, samples, channels):
         """Standard normal numbers, [B, S, N, c]."""
-        seed = self._seed() + tf.constant([0, _NOISE_SEED])
+        seed = self._seed(tf.cast(known, tf.int32)) + tf.constant([0, _NOISE_SEED])
         options = {"dtype": tf.float32, "alg": "philox"}
         batch, size = tf.shape(points)[0], tf.shape(points)[1]
         if self.fresh:
