@@ -56,10 +56,10 @@ def pooling_layer(pooling: Pooling, **arguments: Any) -> Any:
     return IntegralPooling(**domain, double_precision=False, **arguments)
 
 
-def pooling_layers(pooling: Pooling, windows: int, **arguments: Any) -> list[Layer]:
-    """The integrals over equal parts of the stay."""
+def pooling_layers(pooling: Pooling, windows: int, *, stream: int, **arguments: Any) -> list[Layer]:
+    """The integrals over equal parts of the stay, with draws of the streams from ``stream`` on."""
     if windows == 1:
-        return [pooling_layer(pooling, name="pooling", **arguments)]
+        return [pooling_layer(pooling, name="pooling", stream=stream, **arguments)]
     box: Any = pooling
     low, high = box
     unit = (high - low) / windows
@@ -67,6 +67,7 @@ def pooling_layers(pooling: Pooling, windows: int, **arguments: Any) -> list[Lay
         pooling_layer(
             [low + unit * part, low + unit * (part + 1)],
             unit=unit,
+            stream=stream + part,
             name=f"pooling_{part + 1}",
             **arguments,
         )

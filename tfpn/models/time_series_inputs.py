@@ -10,11 +10,20 @@ import tensorflow as tf
 from tfpn.layers.base import GPLayer
 from tfpn.math.missing import missing_mask, observed_only, penalty
 from tfpn.math.readings import entry_weights, faded, reading_counts, reading_indicators
-from tfpn.types import Observations, Tensor
+from tfpn.math.uncertainty import carried_by
+from tfpn.math.uncertainty.sampled import draw_moments
+from tfpn.types import DType, Observations, Tensor
 
 # What is wanted of statics and their variances.
 FINITE = "a known static is a finite number; give statics_variance +inf where it is not known"
 KNOWN = "0 says that a static is known and +inf that it is not; it has no noise"
+
+
+def statics_inputs(count: int, dtype: DType) -> dict[str, Any]:
+    """Symbolic inputs of so many statics and their variances, by name."""
+    return {
+        key: keras.Input((count,), dtype=dtype, name=key) for key in ("statics", "statics_variance")
+    }
 
 
 class QueryGrid(GPLayer):
@@ -106,10 +115,19 @@ class FeatureSum(GPLayer):
         variance += self._cast(others["variance"])
         missing = missing_mask(penalty(variance))
         values = (values + self._cast(others["values"])) * (1.0 - missing)
-        return {"points": points, "values": values, "variance": variance}
+        way = carried_by(features)
+        sums = {"points": points, "values": values, "variance": variance}
+        if way.draws:
+            draws = self._cast(features[way.key]) + self._cast(others[way.key])
+            sums[way.key] = draws * (1.0 - missing[:, None])
+            sums["values"], spread = draw_moments(sums[way.key])
+            sums["variance"] = spread + penalty(variance)
+        return sums
 
     def compute_output_spec(self, features: Observations, others: Tensor) -> Any:
-        return self._spec(features["values"].shape, points=features["points"])
+        way = carried_by(features) if carried_by(features).draws else None
+        shape = features["values"].shape
+        return self._spec(shape, way, features, points=features["points"])
 
 
 class Faded(GPLayer):
@@ -120,10 +138,13 @@ class Faded(GPLayer):
 
     def call(self, features: Observations, weights: Tensor) -> Any:
         variance = faded(self._cast(features["variance"]), self._cast(weights))
-        values = observed_only(
-            self._cast(features["values"]), missing_mask(penalty(variance[..., :1]))
-        )
-        return {**features, "values": values, "variance": variance}
+        missing = missing_mask(penalty(variance[..., :1]))
+        values = observed_only(self._cast(features["values"]), missing)
+        output = {**features, "values": values, "variance": variance}
+        way = carried_by(features)
+        if way.draws:
+            output[way.key] = self._cast(features[way.key]) * (1.0 - missing[:, None])
+        return output
 
     def compute_output_spec(self, features: Observations, weights: Tensor) -> Any:
         return self._spec_like(features, features["values"].shape[-1])
@@ -174,18 +195,21 @@ class Beside(GPLayer):
     """Pooled features with further numbers [B, S] beside them, as values without variance."""
 
     def call(self, pooled: Observations, context: Tensor) -> Any:
-        return {
+        output = {
             "values": tf.concat([pooled["values"], context], axis=-1),
             "variance": tf.concat([pooled["variance"], tf.zeros_like(context)], axis=-1),
         }
+        way = carried_by(pooled)
+        if way.draws:
+            draws = pooled[way.key]
+            same = tf.repeat(context[:, None], tf.shape(draws)[1], axis=1)
+            output[way.key] = tf.concat([draws, same], axis=-1)
+        return output
 
     def compute_output_spec(self, pooled: Observations, context: Tensor) -> Any:
         batch, size = pooled["values"].shape
-        shape = batch, size + context.shape[-1]
-        return {
-            key: keras.KerasTensor(shape, dtype=self.algebra_dtype)
-            for key in ("values", "variance")
-        }
+        way = carried_by(pooled) if carried_by(pooled).draws else None
+        return self._spec((batch, size + context.shape[-1]), way, pooled)
 
 
 class KnownSeries(GPLayer):
@@ -213,30 +237,49 @@ class KnownSeries(GPLayer):
 
     def call(self, features: Observations, context: Tensor | None = None) -> Any:
         points, values, variance = self._unpack(features)
-        kernel = self._cast(self.kernel)
+        kernel, series = self._cast(self.kernel), tf.zeros_like(points)
         if context is not None:
             size = context.shape[-1]
-            values += tf.matmul(self._cast(context), kernel[:size])[:, None]
+            series += tf.matmul(self._cast(context), kernel[:size])[:, None]
         if self.clock is not None:
             start, end = self.clock
-            values += (2.0 * (points - start) / (end - start) - 1.0) * kernel[-1]
-        values *= 1.0 - missing_mask(penalty(variance))
-        return {"points": points, "values": values, "variance": variance}
+            series += (2.0 * (points - start) / (end - start) - 1.0) * kernel[-1]
+        missing = missing_mask(penalty(variance))
+        values = (values + series) * (1.0 - missing)
+        output = {"points": points, "values": values, "variance": variance}
+        way = carried_by(features)
+        if way.draws:
+            draws = self._cast(features[way.key]) + series[:, None]
+            output[way.key] = draws * (1.0 - missing[:, None])
+        return output
 
     def compute_output_spec(self, features: Observations, context: Tensor | None = None) -> Any:
-        return self._spec(features["values"].shape, points=features["points"])
+        way = carried_by(features) if carried_by(features).draws else None
+        shape = features["values"].shape
+        return self._spec(shape, way, features, points=features["points"])
 
 
 class Joined(GPLayer):
-    """Pooled features of several windows beside each other; errors of a channel's stay apart."""
+    """Pooled features of several windows beside each other.
+
+    Errors of a channel's windows stay apart, but for draws, which are of the same features.
+    """
 
     def call(self, windows: Sequence[Observations]) -> Any:
-        return {key: tf.concat([w[key] for w in windows], axis=1) for key in windows[0]}
+        axes = self._axes(windows[0])
+        return {key: tf.concat([w[key] for w in windows], axes[key]) for key in windows[0]}
 
     def compute_output_spec(self, windows: Sequence[Observations]) -> Any:
-        def spec(tensors):
-            size = sum(tensor.shape[1] for tensor in tensors)
-            shape = (tensors[0].shape[0], size, *tensors[0].shape[2:])
+        def spec(axis, tensors):
+            shape = list(tensors[0].shape)
+            shape[axis] = sum(tensor.shape[axis] for tensor in tensors)
             return keras.KerasTensor(shape, dtype=self.algebra_dtype)
 
-        return {key: spec([w[key] for w in windows]) for key in windows[0]}
+        axes = self._axes(windows[0])
+        return {key: spec(axes[key], [w[key] for w in windows]) for key in windows[0]}
+
+    @staticmethod
+    def _axes(pooled):
+        """The axis of channels of each tensor."""
+        way = carried_by(pooled)
+        return {key: 2 if way.draws and key == way.key else 1 for key in pooled}

@@ -20,7 +20,6 @@ import tensorflow as tf
 
 from tfpn.math.activations import Activation
 from tfpn.math.channels import mix_channels
-from tfpn.math.missing import penalty
 from tfpn.math.operator import Operator, output_covariance
 from tfpn.math.posterior import Fixed, Observed
 from tfpn.math.precision import in_double_precision
@@ -178,18 +177,15 @@ class Sampled(Uncertainty):
 
     def _waves(self, observed: Observed, beside: Tensor | None) -> Waves:
         """Draws of the prior, as many as there are of the readings."""
-        known = tf.cast(tf.math.is_finite(observed.variance), observed.values.dtype)
-        known = tf.reduce_max(known, axis=-1, keepdims=True)
-        points = observed.finite_points()
-        count = tf.reduce_sum(known, axis=1, keepdims=True)
-        total = tf.reduce_sum(points * known, axis=1, keepdims=True)
+        known = tf.reduce_any(tf.math.is_finite(observed.variance), axis=-1, keepdims=True)
+        centre = middle(observed.finite_points(), known)
         return draw_waves(
             observed.kernel,
             observed.values.shape[-1],
-            total / tf.maximum(count, 1.0),
+            centre,
             samples=self.samples if beside is None else beside.shape[1],
             waves=self.waves,
-            seed=self._seed(count),
+            seed=self._seed(known),
             fresh=self.fresh,
             wide=observed.needs_float64,
         )
@@ -200,7 +196,7 @@ class Sampled(Uncertainty):
         Else XLA would draw all numbers while it compiles, which takes minutes.
         """
         seed = tf.zeros([2], tf.int32) if self.seed is None else self.seed
-        return seed + tf.cast(tf.reduce_min(known) < 0, tf.int32)
+        return seed + tf.cast(tf.reduce_max(tf.cast(known, tf.int32)) > 1, tf.int32)
 
     def _residual(self, posterior, beside, prior):
         """``y - f~(X) - eps``, [B, S, N, c]."""
@@ -215,7 +211,7 @@ class Sampled(Uncertainty):
 
     def _noise(self, points, known, std, values, samples, channels):
         """Standard normal numbers, [B, S, N, c]."""
-        seed = self._seed(tf.cast(known, tf.int32)) + tf.constant([0, _NOISE_SEED])
+        seed = self._seed(known) + tf.constant([0, _NOISE_SEED])
         options = {"dtype": tf.float32, "alg": "philox"}
         batch, size = tf.shape(points)[0], tf.shape(points)[1]
         if self.fresh:
@@ -231,6 +227,21 @@ class Sampled(Uncertainty):
             rows = tf.linalg.matrix_transpose(number) * channels + tf.range(channels)
             found = tf.gather(flat, rows)
         return tf.cast(tf.transpose(found, [0, 3, 1, 2]), points.dtype)
+
+
+def middle(points: Tensor, known: Tensor) -> Tensor:
+    """The middle of the box around each example's known points, 0 without any, [B, 1, d].
+
+    It moves with the points, and listing one of them twice changes nothing.
+
+    Args:
+        points: [B, N, d], finite.
+        known: bool [B, N, 1].
+    """
+    infinity = tf.constant(math.inf, points.dtype)
+    low = tf.reduce_min(tf.where(known, points, infinity), axis=1, keepdims=True)
+    high = tf.reduce_max(tf.where(known, points, -infinity), axis=1, keepdims=True)
+    return tf.where(low <= high, 0.5 * (low + high), 0.0)
 
 
 def _ranks(points, known, std, values):
@@ -261,13 +272,15 @@ def _ranks(points, known, std, values):
 
 
 def _readings(observed, draws):
-    """The observations as they are, or draws as exact readings.
+    """The observations as they are, or draws as readings.
 
-    Values are the first draw then, of which the marginal likelihood is.
+    Their noise is what the variance holds beside that of the draws: mostly none. Values are the
+    first draw then, of which the marginal likelihood is.
     """
     if draws is None:
         return observed
-    variance = penalty(observed.variance)
+    _, spread = draw_moments(draws)
+    variance = tf.nn.relu(tf.stop_gradient(observed.variance - spread))
     return dataclasses.replace(observed, values=draws[:, 0], variance=variance)
 
 
