@@ -24,6 +24,7 @@ import tensorflow as tf
 from tfpn.math.channels import mix_channels
 from tfpn.math.kernels import Kernel
 from tfpn.math.operator import Operator
+from tfpn.math.random import normal, uniform
 from tfpn.math.shapes import reshape, sizes
 from tfpn.types import Tensor
 
@@ -146,9 +147,9 @@ def draw_waves(
         `Waves`, of c channels.
     """
     dtype, dim = centre.dtype, centre.shape[-1]
-    options = {"dtype": tf.float32, "alg": "philox"}  # the same draws whatever the dtype
     seeds = (seed + tf.constant(step, seed.dtype) for step in ([1, 0], [0, 1 << 20]))
-    frequencies = kernel.sample_frequencies(waves, dim, next(seeds), samples)
+    shift = uniform([samples, 1, dim + 1], next(seeds), dtype)
+    frequencies = kernel.sample_frequencies(waves, shift)
     flat = tf.reshape(frequencies, [samples * waves, dim])
     density = kernel.log_spectral_density(flat)  # [c, ..., S F]
     drawn = tf.stop_gradient(density)
@@ -157,12 +158,12 @@ def draw_waves(
     relative = tf.exp(0.5 * (density - drawn))
     scale = kernel.signal_std[..., None] * relative / math.sqrt(waves)
     scale = tf.transpose(tf.reshape(scale, [-1, samples, waves]), [1, 2, 0])  # [S, F, c or 1]
-    normal = tf.random.stateless_normal([samples, 2 * waves, channels], seed, **options)
-    amplitudes = tf.cast(normal, dtype) * tf.concat([scale, scale], axis=1)
+    numbers = normal([samples, 2 * waves, channels], seed, dtype)
+    amplitudes = numbers * tf.concat([scale, scale], axis=1)
     phases = None
     if fresh:
         shape = [tf.shape(centre)[0], samples, 1, waves]
-        phases = tf.cast(tf.random.stateless_uniform(shape, next(seeds), **options), dtype)
+        phases = uniform(shape, next(seeds), dtype)
     return Waves(frequencies, amplitudes, tf.stop_gradient(centre), phases, wide)
 
 

@@ -180,7 +180,7 @@ class Kernel:
                           strict=True)  # fmt: skip
         return tf.add_n(once), tf.add_n(twice)
 
-    def sample_frequencies(self, count: int, dim: int, seed: Any, sets: int = 1) -> Tensor:
+    def sample_frequencies(self, count: int, shift: Tensor) -> Tensor:
         """Draws from the spectrum: ``k(x, x') = s^2 E cos(omega . (x - x'))``.
 
         Each omega is a draw. Those of a set are a randomly shifted lattice, mapped to the spectrum,
@@ -190,14 +190,12 @@ class Kernel:
 
         Args:
             count: number of draws F.
-            dim: d.
-            seed: integer tensor [2].
-            sets: number of independent sets.
+            shift: independent uniform numbers, of each set of draws, [sets, 1, d + 1].
 
         Returns:
             omega [sets, F, d], a constant for gradients.
         """
-        dtype = self.length_scale.dtype
+        dtype, dim = self.length_scale.dtype, shift.shape[-1] - 1
         widths = tf.stop_gradient(self._spectral_widths())  # [c, ..., T]
         weights = np.array(self.mixture.weights)
         if self.each:
@@ -205,15 +203,13 @@ class Kernel:
             weights = np.tile(weights / channels, channels)
             widths = tf.reshape(widths, [-1])
         axes = dim + (len(weights) > 1)
-        # In float32 whatever the dtype, so that both have the same draws.
-        options = {"dtype": tf.float32, "alg": "philox"}
-        shift = tf.random.stateless_uniform([sets, 1, axes], seed, **options)
-        uniform = tf.math.floormod(tf.constant(_lattice(count, axes), tf.float32) + shift, 1.0)
+        lattice = tf.constant(_lattice(count, axes), shift.dtype)
+        uniform = tf.math.floormod(lattice + shift[..., :axes], 1.0)
         uniform = tf.clip_by_value(uniform, _EDGE, 1.0 - _EDGE)
         normal = tf.cast(tf.math.ndtri(uniform[..., :dim]), dtype)
         if len(weights) == 1:
             return normal * widths[0]
-        edges = tf.constant(np.cumsum(weights)[:-1], tf.float32)
+        edges = tf.constant(np.cumsum(weights)[:-1], shift.dtype)
         term = tf.reduce_sum(tf.cast(uniform[..., dim:] >= edges, tf.int32), axis=-1)
         return normal * tf.gather(widths, term)[..., None]
 

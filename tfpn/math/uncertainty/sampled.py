@@ -23,6 +23,7 @@ from tfpn.math.channels import mix_channels
 from tfpn.math.operator import Operator, output_covariance
 from tfpn.math.posterior import Fixed, Observed
 from tfpn.math.precision import in_double_precision
+from tfpn.math.random import normal
 from tfpn.math.shapes import reshape, sizes
 from tfpn.math.uncertainty.base import Uncertainty
 from tfpn.math.uncertainty.diagonal import Diagonal
@@ -212,13 +213,12 @@ class Sampled(Uncertainty):
     def _noise(self, points, known, std, values, samples, channels):
         """Standard normal numbers, [B, S, N, c]."""
         seed = self._seed(known) + tf.constant([0, _NOISE_SEED])
-        options = {"dtype": tf.float32, "alg": "philox"}
         batch, size = tf.shape(points)[0], tf.shape(points)[1]
         if self.fresh:
             shape = [batch, samples, size, channels]
-            return tf.cast(tf.random.stateless_normal(shape, seed, **options), points.dtype)
+            return normal(shape, seed, points.dtype)
         # The first rows do not depend on how many there are.
-        table = tf.random.stateless_normal([size, channels, samples], seed, **options)
+        table = normal([size, channels, samples], seed, points.dtype)
         number = _ranks(points, known, std, values)  # [B, G, N]
         if number.shape[1] == 1:
             found = tf.gather(table, number[:, 0])
@@ -226,7 +226,7 @@ class Sampled(Uncertainty):
             flat = tf.reshape(table, [size * channels, samples])
             rows = tf.linalg.matrix_transpose(number) * channels + tf.range(channels)
             found = tf.gather(flat, rows)
-        return tf.cast(tf.transpose(found, [0, 3, 1, 2]), points.dtype)
+        return tf.transpose(found, [0, 3, 1, 2])
 
 
 def middle(points: Tensor, known: Tensor) -> Tensor:
