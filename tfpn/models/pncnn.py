@@ -1,5 +1,7 @@
 """The probabilistic numeric convolutional network."""
 
+from typing import Literal
+
 import keras
 import tensorflow as tf
 
@@ -19,6 +21,7 @@ from tfpn.models.head import (
     read_pooling,
 )
 from tfpn.models.network import PNNetwork, check_outputs, network_inputs
+from tfpn.models.query_grid import OBSERVED, QueryGrid, grid, read_grid
 from tfpn.types import (
     ActivationLike,
     Distribution,
@@ -77,6 +80,11 @@ class PNCNN(PNNetwork):
         spacing: typical distance between neighbouring points, in units of the points, until
             `adapt` measures it.
         length_per_spacing: initial length scale of every Gaussian process, in units of the spacing.
+        query: points at which the blocks are evaluated: "observed", those of the input, or a number
+            of points along each axis of the box or the disc's square that ``pooling`` names. More
+            points than were observed tell later layers what goes on in the gaps; with "sampled"
+            each draw goes through them as a function of its own. A grid stays where it is when the
+            points are shifted.
         input_noise: "shared" if all channels of an input point are observed together and equally
             well (the mean of their variances counts), "channel" if channels are seen at different
             points or differ in accuracy (exact, one factorisation for each channel).
@@ -145,6 +153,7 @@ class PNCNN(PNNetwork):
         kernel: KernelLike = "rbf",
         spacing: float = 0.1,
         length_per_spacing: float = 1.0,
+        query: int | Literal["observed"] = "observed",
         input_noise: str = "shared",
         observation_noise: float | None = 0.1,
         feature_noise: float | None = 0.1,
@@ -165,6 +174,7 @@ class PNCNN(PNNetwork):
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # also where it came from the global policy, for reloading
         pooling = read_pooling(pooling)
+        query = read_grid(query, pooling)
         config = {
             "num_classes": num_classes,
             "num_outputs": num_outputs,
@@ -187,6 +197,7 @@ class PNCNN(PNNetwork):
             "kernel": kernel_config(kernel),
             "spacing": spacing,
             "length_per_spacing": length_per_spacing,
+            "query": query,
             "input_noise": input_noise,
             "observation_noise": observation_noise,
             "feature_noise": feature_noise,
@@ -210,7 +221,10 @@ class PNCNN(PNNetwork):
             check_count("in_channels", in_channels),
             points_dtype(policy),
         )
-        x, blocks = inputs, []
+        x, blocks, places = inputs, [], None
+        if query != OBSERVED:
+            points, _ = grid(pooling, spatial_dim, query)
+            places = QueryGrid(points, dtype=dtype, name="query")(inputs)
         for number in range(1, num_blocks + 1):
             first = number == 1
             convolution = PNConv(
@@ -241,7 +255,7 @@ class PNCNN(PNNetwork):
                 dtype=dtype,
             )
             blocks.append(block)
-            x = block.connect(x)
+            x = block.connect(x, places if first else None)
         pool = pooling_layer(
             pooling,
             observation_noise=feature_noise,
@@ -264,6 +278,12 @@ class PNCNN(PNNetwork):
             calibrated=calibrated_outputs(num_outputs, pooling, way),
             trainable=trainable,
         )
+
+    def _later_spacing(self, spacing):
+        if self._config["query"] == OBSERVED:
+            return spacing
+        config = self._config
+        return grid(config["pooling"], config["spatial_dim"], config["query"])[1]
 
     def feature_process(self, x: Observations, layer: str, query: Tensor) -> Distribution:
         """A convolution's output as a Gaussian process over any query points.

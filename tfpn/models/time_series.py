@@ -23,6 +23,7 @@ from tfpn.models.head import (
 )
 from tfpn.models.network import PNNetwork, check_outputs, first_examples, network_inputs
 from tfpn.models.pncnn import PNCNN
+from tfpn.models.query_grid import QueryGrid, grid
 from tfpn.models.time_series_block import SporadicBlock
 from tfpn.models.time_series_checks import (
     check_choices,
@@ -39,7 +40,6 @@ from tfpn.models.time_series_inputs import (
     FeatureSum,
     Joined,
     KnownSeries,
-    QueryGrid,
     Readings,
     statics_inputs,
 )
@@ -282,7 +282,7 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
             inputs = {**inputs, **statics}
         times = None
         if query != "union":
-            times = QueryGrid(*box, query, dtype=dtype, name="query")(observations)
+            times = QueryGrid(grid(box, 1, query)[0], dtype=dtype, name="query")(observations)
         first = block(
             1,
             convolution(

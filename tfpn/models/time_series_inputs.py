@@ -26,23 +26,6 @@ def statics_inputs(count: int, dtype: DType) -> dict[str, Any]:
     }
 
 
-class QueryGrid(GPLayer):
-    """For each example ``count`` points in the middles of equal parts of an interval, [B, M, 1]."""
-
-    def __init__(self, low: float, high: float, count: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.step = (high - low) / count
-        self._points = [low + (i + 0.5) * self.step for i in range(count)]
-
-    def call(self, observations: Observations) -> Any:
-        points = tf.constant(self._points, self.algebra_dtype)[None, :, None]
-        return tf.tile(points, [tf.shape(observations["values"])[0], 1, 1])
-
-    def compute_output_spec(self, observations: Observations) -> Any:
-        batch = observations["values"].shape[0]
-        return keras.KerasTensor((batch, len(self._points), 1), dtype=self.algebra_dtype)
-
-
 class EntryWeights(GPLayer):
     """How far each entry tells of a time of its own (see `tfpn.math.readings.entry_weights`).
 
