@@ -47,9 +47,6 @@ def chain(x, **arguments):
     layer = Chain(**arguments)
     layer(x)
     perturb(layer)
-    for weight in layer.weights:  # a generator's state is a whole number, and no weight to move
-        if "seed" in weight.name:
-            weight.assign(tf.zeros_like(weight))
     return layer
 
 
