@@ -82,7 +82,8 @@ def test_features_are_moments_over_draws(eagerly):
     model.adapt(x)
     for features in model.feature_maps(x, x["points"][:, :2]):
         assert features["values"].shape == (4, 2, 3)
-        assert np.all(features["variance"] > 0.0)
+        # Of four draws all may lie below the rectifier's kink somewhere.
+        assert np.all(features["variance"] >= 0.0) and np.mean(features["variance"] > 0.0) > 0.5
     process = model.feature_process(x, "conv_2", x["points"][:, :2])
     assert np.all(process.variance() > 0.0)
 

@@ -195,9 +195,8 @@ class IntegralPooling(Drawing, GPPosteriorLayer):
     def compute_output_spec(self, observations: Observations, training: bool = False) -> Any:
         batch, _, channels = observations["values"].shape
         way = carried_by(observations)
-        if not (self._is_finite or way.keeps_over_space):
-            way = None
-        return self._spec((batch, channels), way, observations)
+        kept = way if self._is_finite or way.keeps_over_space else None
+        return self._spec((batch, channels), kept, observations)
 
     def get_config(self) -> Config:
         return {

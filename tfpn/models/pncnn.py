@@ -222,7 +222,7 @@ class PNCNN(PNNetwork):
             points_dtype(policy),
         )
         x, blocks, places = inputs, [], None
-        if query != OBSERVED:
+        if isinstance(query, int):
             points, _ = grid(pooling, spatial_dim, query)
             places = QueryGrid(points, dtype=dtype, name="query")(inputs)
         for number in range(1, num_blocks + 1):

@@ -201,7 +201,7 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
         windows = check_count("windows", windows)
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # also where it came from the global policy, for reloading
-        carried = {
+        carried: dict[str, Any] = {
             "uncertainty": uncertainty,
             "rank": rank,
             "num_samples": num_samples,

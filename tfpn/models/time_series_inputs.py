@@ -11,7 +11,7 @@ from tfpn.layers.base import GPLayer
 from tfpn.math.missing import missing_mask, observed_only, penalty
 from tfpn.math.readings import entry_weights, faded, reading_counts, reading_indicators
 from tfpn.math.uncertainty import carried_by
-from tfpn.math.uncertainty.sampled import draw_moments
+from tfpn.math.uncertainty.sampled import DRAWS, Sampled, draw_moments
 from tfpn.types import DType, Observations, Tensor
 
 # What is wanted of statics and their variances.
@@ -101,14 +101,14 @@ class FeatureSum(GPLayer):
         way = carried_by(features)
         sums = {"points": points, "values": values, "variance": variance}
         if way.draws:
-            draws = self._cast(features[way.key]) + self._cast(others[way.key])
-            sums[way.key] = draws * (1.0 - missing[:, None])
-            sums["values"], spread = draw_moments(sums[way.key])
+            draws = self._cast(features[DRAWS]) + self._cast(others[DRAWS])
+            sums[DRAWS] = draws * (1.0 - missing[:, None])
+            sums["values"], spread = draw_moments(sums[DRAWS])
             sums["variance"] = spread + penalty(variance)
         return sums
 
     def compute_output_spec(self, features: Observations, others: Tensor) -> Any:
-        way = carried_by(features) if carried_by(features).draws else None
+        way = Sampled() if DRAWS in features else None
         shape = features["values"].shape
         return self._spec(shape, way, features, points=features["points"])
 
@@ -124,9 +124,8 @@ class Faded(GPLayer):
         missing = missing_mask(penalty(variance[..., :1]))
         values = observed_only(self._cast(features["values"]), missing)
         output = {**features, "values": values, "variance": variance}
-        way = carried_by(features)
-        if way.draws:
-            output[way.key] = self._cast(features[way.key]) * (1.0 - missing[:, None])
+        if DRAWS in features:
+            output[DRAWS] = self._cast(features[DRAWS]) * (1.0 - missing[:, None])
         return output
 
     def compute_output_spec(self, features: Observations, weights: Tensor) -> Any:
@@ -182,16 +181,15 @@ class Beside(GPLayer):
             "values": tf.concat([pooled["values"], context], axis=-1),
             "variance": tf.concat([pooled["variance"], tf.zeros_like(context)], axis=-1),
         }
-        way = carried_by(pooled)
-        if way.draws:
-            draws = pooled[way.key]
+        if DRAWS in pooled:
+            draws = pooled[DRAWS]
             same = tf.repeat(context[:, None], tf.shape(draws)[1], axis=1)
-            output[way.key] = tf.concat([draws, same], axis=-1)
+            output[DRAWS] = tf.concat([draws, same], axis=-1)
         return output
 
     def compute_output_spec(self, pooled: Observations, context: Tensor) -> Any:
         batch, size = pooled["values"].shape
-        way = carried_by(pooled) if carried_by(pooled).draws else None
+        way = Sampled() if DRAWS in pooled else None
         return self._spec((batch, size + context.shape[-1]), way, pooled)
 
 
@@ -230,14 +228,13 @@ class KnownSeries(GPLayer):
         missing = missing_mask(penalty(variance))
         values = (values + series) * (1.0 - missing)
         output = {"points": points, "values": values, "variance": variance}
-        way = carried_by(features)
-        if way.draws:
-            draws = self._cast(features[way.key]) + series[:, None]
-            output[way.key] = draws * (1.0 - missing[:, None])
+        if DRAWS in features:
+            draws = self._cast(features[DRAWS]) + series[:, None]
+            output[DRAWS] = draws * (1.0 - missing[:, None])
         return output
 
     def compute_output_spec(self, features: Observations, context: Tensor | None = None) -> Any:
-        way = carried_by(features) if carried_by(features).draws else None
+        way = Sampled() if DRAWS in features else None
         shape = features["values"].shape
         return self._spec(shape, way, features, points=features["points"])
 
@@ -264,5 +261,4 @@ class Joined(GPLayer):
     @staticmethod
     def _axes(pooled):
         """The axis of channels of each tensor."""
-        way = carried_by(pooled)
-        return {key: 2 if way.draws and key == way.key else 1 for key in pooled}
+        return {key: 2 if key == DRAWS else 1 for key in pooled}

@@ -30,6 +30,9 @@ from tfpn.math.uncertainty.diagonal import Diagonal
 from tfpn.math.waves import Waves, draw_waves
 from tfpn.types import Array, Observations, Shape, Tensor
 
+# Key of the observations dict.
+DRAWS = "draws"
+
 # Differences of seeds between the parts of a draw.
 _NOISE_SEED = 1 << 24
 
@@ -53,7 +56,7 @@ class Sampled(Uncertainty):
     seed: tf.Tensor | None = None
     fresh: bool = False
 
-    key = "draws"
+    key = DRAWS
     integrates_in_float64 = False
     keeps_over_space = True
     draws = True
@@ -164,7 +167,7 @@ class Sampled(Uncertainty):
         return reshape(mixed, [batch, samples, *sizes(mixed)[1:]]), nll
 
     def joint_covariance(self, pooled: Observations) -> Array:
-        draws = np.asarray(pooled["draws"], np.float64)
+        draws = np.asarray(pooled[DRAWS], np.float64)
         deviations = draws - draws.mean(axis=1, keepdims=True)
         return np.swapaxes(deviations, 1, 2) @ deviations / draws.shape[1]
 
