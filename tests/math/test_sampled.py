@@ -134,7 +134,8 @@ def test_draws_as_readings_obey_the_law_of_total_covariance(eagerly):
     error = 5.0 * np.sqrt(exact / count)
     np.testing.assert_array_less(np.abs(marginal_mean[0] - mean[0]), error)
     np.testing.assert_array_less(np.abs(variance[0] - exact), 5.0 * exact * np.sqrt(2.0 / count))
-    process = SMALL.covariance(observed, operator, beside)
+    factored = dataclasses.replace(observed, by_factor=True)  # as processes have it
+    process = SMALL.covariance(factored, operator, beside)
     np.testing.assert_allclose(
         np.diagonal(process[0], axis1=-2, axis2=-1).T, variance[0], rtol=1e-6, atol=1e-8
     )

@@ -10,7 +10,6 @@ import tensorflow as tf
 from tfpn.layers.base import GPLayer
 from tfpn.math.missing import missing_mask, observed_only, penalty
 from tfpn.math.readings import entry_weights, faded, reading_counts, reading_indicators
-from tfpn.math.uncertainty import carried_by
 from tfpn.math.uncertainty.sampled import DRAWS, Sampled, draw_moments
 from tfpn.types import DType, Observations, Tensor
 
@@ -98,9 +97,8 @@ class FeatureSum(GPLayer):
         variance += self._cast(others["variance"])
         missing = missing_mask(penalty(variance))
         values = (values + self._cast(others["values"])) * (1.0 - missing)
-        way = carried_by(features)
         sums = {"points": points, "values": values, "variance": variance}
-        if way.draws:
+        if DRAWS in features:
             draws = self._cast(features[DRAWS]) + self._cast(others[DRAWS])
             sums[DRAWS] = draws * (1.0 - missing[:, None])
             sums["values"], spread = draw_moments(sums[DRAWS])
