@@ -24,7 +24,7 @@ def uniform(shape: Tensor, seed: Tensor, dtype: DType) -> Tensor:
     Example:
 
     >>> uniform([2], [0, 1], "float32").numpy().round(4).tolist()
-    [0.0, 0.0]
+    [0.6524, 0.7012]
     """
     seed = tf.convert_to_tensor(seed)
     key = _hashed(tf.cast(seed, tf.uint64))
