@@ -23,7 +23,7 @@ def uniform(shape: Tensor, seed: Tensor, dtype: DType) -> Tensor:
 
     Example:
 
-    >>> uniform([2], [0, 1], "float32").numpy().round(4).tolist()
+    >>> uniform([2], [0, 1], "float64").numpy().round(4).tolist()
     [0.6524, 0.7012]
     """
     seed = tf.convert_to_tensor(seed)
