@@ -17,7 +17,7 @@ from tfpn.math.posterior import TRAINS
 from tfpn.math.steerable.generators import CONSTRAINTS
 from tfpn.math.stochastic import ESTIMATORS, PROBES
 from tfpn.models import PNTimeSeriesClassifier
-from tfpn.models.time_series import CONTEXT, MISSINGNESS
+from tfpn.models.time_series_checks import CONTEXT, MISSINGNESS
 
 MODULES = [
     *("augmentation", "callbacks", "contract", "datasets", "debug", "distributions", "evaluation"),

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from layer_references import (
     slow_convolution,
+    slow_draws,
     slow_leaky_rectifier,
     slow_mixing,
     slow_normalization,
@@ -87,6 +88,11 @@ def assert_same(found, expected, rtol, atol=0.0, name=""):
         )
 
 
+def points_axis(key):
+    """The axis of the points of an output's tensor."""
+    return 2 if key == "draws" else 1
+
+
 def finite_sum(output):
     """A scalar that every finite value and variance of an output moves."""
     total = 0.0
@@ -149,6 +155,21 @@ CASES = {
         },
         slow_convolution,
         (*_NOISY, "kernel", "bias", *_FLOWS),
+    ),
+    "conv_sampled": Case(
+        layers.PNConv,
+        {
+            "filters": 2,
+            "num_basis": 3,
+            "spacing": 0.3,
+            "uncertainty": "sampled",
+            "num_samples": 3,
+            "num_waves": 5,
+            "stream": 2,
+            "observation_noise": 0.1,
+        },
+        slow_draws,
+        (*_NOISY, "kernel", "bias", "drift", "diffusion_factor"),
     ),
     "relu": Case(layers.ProbReLU, {}, slow_rectifier, (), sporadic=True),
     "activation": Case(
@@ -231,6 +252,10 @@ OTHER_ARGUMENTS = {
         "kernel": "matern32",
         "uncertainty": "none",
         "rank": 3,
+        "num_samples": 3,
+        "num_training_samples": 2,
+        "num_waves": 5,
+        "stream": 2,
         "variance_estimator": "stochastic",
         "num_probes": 5,
         "probes": "gaussian",
@@ -256,6 +281,9 @@ OTHER_ARGUMENTS = {
         "disc": {"centre": [0.1, 0.2], "radius": 0.8},
         "double_precision": False,
         "unit": 0.5,
+        "num_waves": 5,
+        "stream": 2,
+        "seed": 1,
         "spacing": 0.2,
         "signal_std": 1.5,
         "length_scale": 0.4,

@@ -254,3 +254,65 @@ def slow_vector_normalization(layer, x):
         "values": np.where(known, x["values"] * scale, 0.0),
         "variance": x["variance"] * scale**2,
     }
+
+
+def slow_draws(layer, x):
+    """Matheron's rule, point by point, with the random numbers of the layer's prediction."""
+    import tensorflow as tf
+
+    from tfpn.math.random import normal
+    from tfpn.math.waves import draw_waves
+
+    weights, drift, factor = (
+        np.asarray(w) for w in (layer.kernel, layer.drift, layer.diffusion_factor)
+    )
+    diffusion = factor @ np.swapaxes(factor, 1, 2)
+    (batch, size, channels), samples = x["values"].shape, layer.num_samples
+    seed = tf.constant([layer.stream << 12, layer.seed or 0])
+    waves = draw_waves(
+        layer._kernel(), channels, tf.zeros([1, 1, 2], tf.float64), samples=samples,
+        waves=layer.num_waves, seed=seed, fresh=False,
+    )  # fmt: skip
+    frequencies, amplitudes = waves.frequencies.numpy(), waves.amplitudes.numpy()
+    count = frequencies.shape[1]
+    table = normal([size, channels, samples], seed + [0, 1 << 24], "float64").numpy()
+    signal_std, length_scale, own = _parameters(layer)
+    draws = np.zeros((batch, samples, size, layer.filters))
+
+    def prior(s, c, place, beta, sigma):
+        total = 0.0
+        for j, omega in enumerate(frequencies[s]):
+            decay = np.exp(-0.5 * omega @ sigma @ omega)
+            angle = omega @ (place + beta)
+            total += decay * np.cos(angle) * amplitudes[s, j, c]
+            total += decay * np.sin(angle) * amplitudes[s, count + j, c]
+        return total
+
+    zero = np.zeros(2), np.zeros((2, 2))
+    for b, c, points, observed, inverse in conditioned(layer, x):
+        known = np.isfinite(x["variance"][b, :, c])
+        if not known.any():
+            continue
+        centre = 0.5 * (points.min(0) + points.max(0))
+        # Along a direction; the test's points are all different.
+        rank = np.argsort(np.argsort(points @ [1.0 % 1 + 0.5, np.sqrt(2.0) % 1 + 0.5]))
+        variance = np.mean(x["variance"][b, known], axis=-1) + own
+        for s in range(samples):
+            noise = np.sqrt(variance) * table[rank, c, s]
+            before = np.array([prior(s, c, p - centre, *zero) for p in points])
+            solved = inverse @ (observed - before - noise)
+            for m, target in enumerate(x["points"][b]):
+                for k in range(len(drift)):
+                    response = prior(s, c, target - centre, drift[k], diffusion[k]) + sum(
+                        _blurred(target - p + drift[k], diffusion[k], signal_std, length_scale) * w
+                        for p, w in zip(points, solved, strict=True)
+                    )
+                    draws[b, s, m] += weights[k, c] * response
+    draws += np.asarray(layer.bias)
+    padding = np.isinf(x["variance"]).all(-1)
+    draws[np.broadcast_to(padding[:, None], draws.shape[:3])] = 0.0
+    variance = draws.var(axis=1)
+    variance[padding] = np.inf
+    return {
+        "points": x["points"], "values": draws.mean(axis=1), "variance": variance, "draws": draws
+    }  # fmt: skip

@@ -137,12 +137,13 @@ def test_integrals_over_a_disc():
 @pytest.mark.parametrize("name", ["rbf", *NAMES])
 def test_waves_of_the_spectrum_average_to_the_kernel(name):
     given, count = kernel(name), 20_000
-    waves = given.sample_frequencies(count, 2, tf.constant([3, 4])).numpy()
-    assert waves.shape == (count, 2)
-    again = given.sample_frequencies(count, 2, tf.constant([3, 4])).numpy()
+    shift = tf.constant([[[0.3, 0.6, 0.1]]])
+    waves = given.sample_frequencies(count, shift).numpy()
+    assert waves.shape == (1, count, 2)
+    again = given.sample_frequencies(count, shift).numpy()
     np.testing.assert_array_equal(waves, again)
     offset = np.array([[0.0, 0.0], [0.3, 0.1], [0.7, -0.7], [2.0, 1.0]])
-    cosines = 1.3**2 * np.cos(offset @ waves.T)
+    cosines = 1.3**2 * np.cos(offset @ waves[0].T)
     origin = tf.zeros([1, 1, 2], tf.float64)
     expected = given.covariance(origin, tf.constant(offset[None])).numpy()[0, 0]
     error = cosines.std(axis=-1) / np.sqrt(count)

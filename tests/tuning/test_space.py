@@ -18,7 +18,7 @@ def test_the_default_space_covers_what_it_says():
     # Of another model what it has, and nothing that its noise forbids.
     space = spaces.search_space(recipes.load("physionet2012"))
     assert "model.length_per_spacing" not in space
-    assert space["model.uncertainty"] == ["diagonal", "none"]
+    assert space["model.uncertainty"] == ["diagonal", "none", "sampled"]
 
 
 def test_set_values_stay_and_given_ones_vary():

@@ -19,9 +19,10 @@ def onnx(model: Model, path: PathLike) -> None:
 
     `PNCNN` can be exported with ``uncertainty="diagonal"`` and "none", noise of both kinds, and
     pooling over the space or a box, and so can models of the layers that it is made of. What has
-    no ONNX form is named in an error: the eigenvectors of "low_rank", the Bessel functions of a
-    disc, the complex matrices of `SteerablePNConv`, and the loop over channels with priors
-    of their own, that of `PNTimeSeriesClassifier`, in which tf2onnx loses the shapes.
+    no ONNX form is named in an error: the eigenvectors of "low_rank", the random numbers of
+    "sampled", the Bessel functions of a disc, the complex matrices of `SteerablePNConv`, and the
+    loop over channels with priors of their own, that of `PNTimeSeriesClassifier`, in which tf2onnx
+    loses the shapes.
 
     Args:
         model: a Keras model whose input is a dict of float32 tensors.

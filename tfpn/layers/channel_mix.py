@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from tfpn.checks import check_count, check_flag
 from tfpn.layers.base import GPLayer
-from tfpn.math.channels import mix_channels
 from tfpn.math.missing import missing_mask, observed_only, penalty
 from tfpn.math.uncertainty import carried_by
 from tfpn.types import Config, Initializer, Observations, Tensor
@@ -77,12 +76,12 @@ class ChannelMix(GPLayer):
         infinite = penalty(tf.reduce_max(variance, axis=-1, keepdims=True))
         missing = missing_mask(infinite)
         kernel = self._cast(self.kernel)
-        bias = self._read_bias()
-        mixed = mix_channels(observed_only(values, missing), kernel, bias) * (1.0 - missing)
-        variance, beside = way.mix(
+        mixed, variance, beside = way.mix(
+            observed_only(values, missing),
             observed_only(variance, missing),
             self._read_beside(way, observations),
             kernel,
+            self._read_bias(),
             missing,
         )
         return self._output(points, mixed, variance, infinite, way, beside)

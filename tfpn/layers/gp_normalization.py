@@ -88,7 +88,7 @@ class GPNormalization(GPLayer):
             shift = beta - self._cast(self.moving_mean) * scale
             values = values * scale + shift * (1.0 - missing)
             variance *= tf.square(scale)
-        beside = way.scale(self._read_beside(way, observations), scale)
+        beside = way.affine(self._read_beside(way, observations), scale, values)
         return self._output(points, values, variance, infinite, way, beside)
 
     def _update_averages(self, mean, spread, count):

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfpn.checks import check_positive
 from tfpn.layers.base import GPPosteriorLayer
+from tfpn.layers.drawing import Drawing
 from tfpn.math.missing import penalty
 from tfpn.math.posterior import floored_variance
 from tfpn.math.uncertainty import carried_by
@@ -17,7 +18,7 @@ from tfpn.types import Config, KernelLike, Observations, Tensor, Trains
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class IntegralPooling(GPPosteriorLayer):
+class IntegralPooling(Drawing, GPPosteriorLayer):
     """Integral of each channel's GP posterior over the whole space, a box or a disc (appendix).
 
     Over R^d the mean is ``a 1^T (K + S)^-1 y`` with ``a = s^2 (2 pi l^2)^(d/2)`` and the variance
@@ -36,6 +37,7 @@ class IntegralPooling(GPPosteriorLayer):
         double_precision: whether a float32 layer conditions in float64 on the variances as they
             are. Without it they have float32's least variance, as in `PNConv`, and integrals over
             the whole space or of a joint covariance are computed in float32.
+        num_waves, stream, seed: of the draws of an input with draws, as in `PNConv`.
         signal_std, length_scale, observation_noise, noise, kernel, marginal_likelihood_weight,
             marginal_likelihood_trains: as in `PNConv`.
 
@@ -45,8 +47,9 @@ class IntegralPooling(GPPosteriorLayer):
     Output:
         A dict of ``values`` [B, c], the means, and ``variance`` [B, c]; over the whole space the
         variance is +inf. Otherwise ``factors`` [B, c, r] or ``covariance`` [B, c, c] besides, if
-        the input has factors or a joint covariance. An example without observations has the prior's
-        integral: mean 0.
+        the input has factors or a joint covariance; and ``draws`` [B, S, c] if the input has draws,
+        over the whole space as well, where they are the integrals of the mean that each draw gives.
+        An example without observations has the prior's integral: mean 0.
 
     Example:
 
@@ -71,6 +74,9 @@ class IntegralPooling(GPPosteriorLayer):
         noise: str = "shared",
         kernel: KernelLike = "rbf",
         double_precision: bool = True,
+        num_waves: int = 128,
+        stream: int = 1,
+        seed: int | None = None,
         marginal_likelihood_weight: float = 0.0,
         marginal_likelihood_trains: Trains = "kernel",
         **kwargs: Any,
@@ -88,6 +94,7 @@ class IntegralPooling(GPPosteriorLayer):
             marginal_likelihood_trains=marginal_likelihood_trains,
             **kwargs,
         )
+        self._take_draws(seed, stream, num_waves)
         if box is not None and disc is not None:
             raise ValueError(f"give box or disc, not both: found box={box!r} and disc={disc!r}.")
         self.box = None if box is None else read_box(box)
@@ -107,6 +114,8 @@ class IntegralPooling(GPPosteriorLayer):
                 f"found {tuple(observations_shape['points'])}; use a box."
             )
         self._build_prior(channels)
+        if carried_by(observations_shape).draws:
+            self._start_drawing()
         self.log_unit = self.add_weight(
             name="log_unit",
             shape=(),
@@ -125,7 +134,7 @@ class IntegralPooling(GPPosteriorLayer):
 
     def call(self, observations: Observations, training: bool = False) -> dict[str, Tensor]:
         points, values, variance = self._unpack(observations)
-        way = carried_by(observations)
+        way = self._strategy(observations, training)
         beside = self._read_beside(way, observations)
         if beside is not None and self.noise != "shared":
             raise ValueError(
@@ -162,9 +171,13 @@ class IntegralPooling(GPPosteriorLayer):
         self._add_marginal_likelihood(nll, variance)
         self._check_finite(mean, pooled) if self._is_finite else self._check_finite(mean)
         output = {"values": mean, "variance": pooled}
-        if way.key is not None and beside is not None and self._is_finite:
+        if beside is not None and (self._is_finite or way.keeps_over_space):
             output[way.key] = way.write(self._cast(beside))
         return output
+
+    def _strategy(self, observations, training):
+        way = carried_by(observations)
+        return dataclasses.replace(way, **self._draw_options(training)) if way.draws else way
 
     @property
     def _is_finite(self):
@@ -181,12 +194,14 @@ class IntegralPooling(GPPosteriorLayer):
 
     def compute_output_spec(self, observations: Observations, training: bool = False) -> Any:
         batch, _, channels = observations["values"].shape
-        way = carried_by(observations) if self._is_finite else None
-        return self._spec((batch, channels), way, observations)
+        way = carried_by(observations)
+        kept = way if self._is_finite or way.keeps_over_space else None
+        return self._spec((batch, channels), kept, observations)
 
     def get_config(self) -> Config:
         return {
             **super().get_config(),
+            **self._draw_config(),
             "box": self.box,
             "disc": self.disc,
             "unit": self.unit,

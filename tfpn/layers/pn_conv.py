@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfpn.checks import check_choice, check_count, check_flag
 from tfpn.layers.convolution import DIFFUSION_PER_SPACING, DRIFT_PER_SPACING, GPConvolution
+from tfpn.layers.drawing import Drawing
 from tfpn.math.kernels import read_mixture
 from tfpn.math.missing import missing_mask
 from tfpn.math.operator import Operator
@@ -29,7 +30,7 @@ from tfpn.types import (
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class PNConv(GPConvolution):
+class PNConv(Drawing, GPConvolution):
     """Convolution of a Gaussian process: ``A f = sum_k W_k exp(D_k) f + bias``, exactly.
 
     The input channels are observations of GPs with an RBF prior, conditioned on exactly; each
@@ -70,16 +71,24 @@ class PNConv(GPConvolution):
             errors at different points and channels go together, by ``rank`` factors beside an
             independent remainder (`tfpn.math.uncertainty.low_rank`) or by the whole
             covariance (`tfpn.math.uncertainty.joint`, for small networks). Both need
-            noise="shared".
+            noise="shared". "sampled" draws functions from the posterior, which keep errors together
+            (`tfpn.math.uncertainty.sampled`); variances are those of the draws.
         rank: number of factors of "low_rank" that the first convolution finds; later ones take
             their input's.
+        num_samples: number of draws of "sampled" in inference. They are the same ones every time,
+            and common to all examples.
+        num_training_samples: the same in training, where every step and example has its own. Later
+            convolutions take as many as their input has.
+        num_waves: number of plane waves of which a draw of the prior is made.
+        stream: of two layers with the same one and the same ``seed`` the draws in inference go
+            together; the convolutions of a network need different ones.
         variance_estimator: "exact", or "stochastic" for the estimate of the paper's appendix by
             ``num_probes`` random probes, cut off at 0, which makes it too large on average. Every
             training step draws new probes; inference uses the same ones each time, which depend on
             an example's place in the batch. For uncertainty="diagonal".
         num_probes: number of probes.
         probes: "rademacher" or "gaussian" (the paper's, with a larger error).
-        seed: of the probes; an integer, or None for a random one.
+        seed: of probes and draws; an integer, or None for a random one in training.
         use_bias: adds a learnable constant to each output channel.
         train_bias: whether the bias is trained, as in `ChannelMix`.
         kernel_initializer: for W, [K, c_in, filters]. By default normal with the variance
@@ -95,12 +104,13 @@ class PNConv(GPConvolution):
         The observations dict (points [B, N, d], values and variance [B, N, c_in]); in ``call`` a
         second argument ``query`` [B, M, d] gives the output's points, by default the input's. Many
         of them are taken in pieces (outside of training and traced functions), but for
-        "stochastic", "low_rank" and "joint", whose memory grows with M, M^2 and M^2.
+        "stochastic", "sampled", "low_rank" and "joint", whose memory grows with M, M, M^2 and M^2.
 
     Output:
         The observations dict at the input's points (padding stays unobserved), or at all query
         points, with ``filters`` channels; "low_rank" adds ``factors`` [B, M, filters, rank], whose
-        squares' sum is part of the variance, "joint" ``covariance`` [B, M, filters, M, filters].
+        squares' sum is part of the variance, "joint" ``covariance`` [B, M, filters, M, filters],
+        "sampled" ``draws`` [B, S, M, filters].
 
     Raises:
         ValueError: for bad arguments or shapes.
@@ -132,6 +142,10 @@ class PNConv(GPConvolution):
         double_precision: bool = True,
         uncertainty: str = "diagonal",
         rank: int = 8,
+        num_samples: int = 16,
+        num_training_samples: int = 1,
+        num_waves: int = 128,
+        stream: int = 1,
         variance_estimator: VarianceEstimator = "exact",
         num_probes: int = 20,
         probes: Probes = "rademacher",
@@ -166,9 +180,7 @@ class PNConv(GPConvolution):
         self.variance_estimator = check_choice("variance_estimator", variance_estimator, ESTIMATORS)
         self.num_probes = check_count("num_probes", num_probes)
         self.probes = check_choice("probes", probes, PROBES)
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-            raise ValueError(f"seed must be an integer or None, found {seed!r}.")
-        self.seed = seed
+        self._take_draws(seed, stream, num_waves, num_samples, num_training_samples)
         way = UNCERTAINTY[self.uncertainty]
         if self.noise != "shared" and not way.takes_channel_noise:
             raise ValueError(
@@ -185,7 +197,8 @@ class PNConv(GPConvolution):
                     "variance_estimator='stochastic' needs uncertainty='diagonal', found "
                     f"{self.uncertainty!r}."
                 )
-            self.seed_generator = keras.random.SeedGenerator(seed)
+        if way.draws or self.variance_estimator == "stochastic":
+            self._start_drawing()
         self.use_bias = check_flag("use_bias", use_bias)
         self.train_bias = check_flag("train_bias", train_bias)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
@@ -314,12 +327,14 @@ class PNConv(GPConvolution):
         return self._output(output_points, mean, new_variance, infinite, way, new_beside)
 
     def _strategy(self, training=False):
-        """The uncertainty's strategy. Every training step draws new probes."""
-        estimator = None
+        """The uncertainty's strategy. Every training step makes new draws."""
+        estimator, options = None, {}
         if self.variance_estimator == "stochastic":
             seed = self.seed_generator.next() if training else [0, self.seed or 0]
             estimator = Estimator(self.num_probes, self.probes, tf.cast(seed, tf.int32))
-        return strategy(self.uncertainty, rank=self.rank, estimator=estimator)
+        if UNCERTAINTY[self.uncertainty].draws:
+            options = self._draw_options(training)
+        return strategy(self.uncertainty, rank=self.rank, estimator=estimator, **options)
 
     def _operator(self, query):
         """The layer's linear operator at query points."""
@@ -372,6 +387,7 @@ class PNConv(GPConvolution):
     def get_config(self) -> Config:
         return {
             **super().get_config(),
+            **self._draw_config(),
             "filters": self.filters,
             "num_basis": self.num_basis,
             "prior": self.prior,
@@ -380,7 +396,6 @@ class PNConv(GPConvolution):
             "variance_estimator": self.variance_estimator,
             "num_probes": self.num_probes,
             "probes": self.probes,
-            "seed": self.seed,
             "use_bias": self.use_bias,
             "train_bias": self.train_bias,
             "kernel_initializer": self.kernel_initializer

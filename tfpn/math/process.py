@@ -25,12 +25,12 @@ def process_marginals(way, observed, operator, beside):
         beside: what goes beside the observations' variance, or None.
     """
     mean, variance = operator.bias, 0.0
-    for some, part in _parts(observed, operator):
+    for some, part in _parts(observed, operator, beside):
 
         def piece(query, some=some, part=part):
             moved = dataclasses.replace(part, query=query)
             missing = tf.zeros_like(query[..., :1])
-            return way.convolve(some, moved, beside, missing)[:2]
+            return way.marginals(some, moved, beside, missing)
 
         length = piece_length(*some.points.shape[:2])
         largest = way.query_points(operator.weights.shape[-1])
@@ -49,15 +49,20 @@ def process_covariance(way, observed, operator, beside):
     Args:
         way, observed, operator, beside: as in `process_marginals`.
     """
-    return tf.add_n([way.covariance(*part, beside) for part in _parts(observed, operator)])
+    return tf.add_n([way.covariance(*part, beside) for part in _parts(observed, operator, beside)])
 
 
-def _parts(observed, operator):
+def _parts(observed, operator, beside):
     """The input channels, together or, where they are independent, one at a time, without bias."""
     observed = dataclasses.replace(observed, by_factor=True)
     operator = dataclasses.replace(operator, bias=tf.zeros_like(operator.bias))
     if observed.noise == "shared":
         return [(observed, operator)]
+    if beside is not None:
+        raise ValueError(
+            "the process of features whose errors go together (draws, factors or a covariance) "
+            f"needs noise='shared', found {observed.noise!r}."
+        )
     return [
         (
             observed.channel(index),

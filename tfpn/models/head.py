@@ -5,11 +5,13 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from tfpn.checks import check_count
 from tfpn.layers import IntegralPooling
 from tfpn.layers.integral_pooling import read_box, read_disc
-from tfpn.types import DType, Layer, Pooling
+from tfpn.math.uncertainty import Uncertainty
+from tfpn.types import Config, DType, Layer, Pooling, Tensor
 
 
 def points_dtype(policy: DType) -> str:
@@ -54,10 +56,10 @@ def pooling_layer(pooling: Pooling, **arguments: Any) -> Any:
     return IntegralPooling(**domain, double_precision=False, **arguments)
 
 
-def pooling_layers(pooling: Pooling, windows: int, **arguments: Any) -> list[Layer]:
-    """The integrals over equal parts of the stay."""
+def pooling_layers(pooling: Pooling, windows: int, *, stream: int, **arguments: Any) -> list[Layer]:
+    """The integrals over equal parts of the stay, with draws of the streams from ``stream`` on."""
     if windows == 1:
-        return [pooling_layer(pooling, name="pooling", **arguments)]
+        return [pooling_layer(pooling, name="pooling", stream=stream, **arguments)]
     box: Any = pooling
     low, high = box
     unit = (high - low) / windows
@@ -65,11 +67,59 @@ def pooling_layers(pooling: Pooling, windows: int, **arguments: Any) -> list[Lay
         pooling_layer(
             [low + unit * part, low + unit * (part + 1)],
             unit=unit,
+            stream=stream + part,
             name=f"pooling_{part + 1}",
             **arguments,
         )
         for part in range(windows)
     ]
+
+
+@keras.saving.register_keras_serializable(package="tfpn")
+class OverDraws(keras.layers.Layer):
+    """Outputs of every draw [B, S, outputs] as those of their mixture [B, outputs].
+
+    Args:
+        num_classes: for logits, which become those of the mean of the draws' probabilities: the log
+            of the mean softmax, or for a single class the logit of the mean sigmoid. None for the
+            mean of the outputs.
+    """
+
+    def __init__(self, num_classes: int | None = None, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.num_classes = num_classes
+
+    def call(self, outputs: Tensor) -> Tensor:
+        if self.num_classes is None:
+            return tf.reduce_mean(outputs, axis=1)
+        if self.num_classes == 1:
+            yes, no = (tf.reduce_logsumexp(tf.math.log_sigmoid(t), 1) for t in (outputs, -outputs))
+            return yes - no
+        count = tf.cast(tf.shape(outputs)[1], outputs.dtype)
+        logs = tf.nn.log_softmax(outputs, axis=-1)
+        return tf.reduce_logsumexp(logs, axis=1) - tf.math.log(count)
+
+    def compute_output_spec(self, outputs: Tensor) -> Any:
+        batch, _, size = outputs.shape
+        return keras.KerasTensor((batch, size), dtype=outputs.dtype)
+
+    def get_config(self) -> Config:
+        return {**super().get_config(), "num_classes": self.num_classes}
+
+
+def head_outputs(head: Layer, pooled: Any, way: Uncertainty, num_classes: int | None) -> Any:
+    """The symbolic outputs of a `linear_head` on pooled features."""
+    if not way.draws:
+        return head(pooled["values"])
+    over = OverDraws(num_classes, dtype=head.dtype_policy, name="over_draws")
+    return over(head(pooled[way.key]))
+
+
+def calibrated_outputs(num_outputs: int | None, pooling: Any, way: Uncertainty) -> Any:
+    """The numbers of outputs whose variance may be calibrated, or None if it is infinite."""
+    if num_outputs is None or (pooling == "space" and not way.keeps_over_space):
+        return None
+    return range(num_outputs)
 
 
 def linear_head(units: int | None, dtype: DType) -> Any:

@@ -244,11 +244,15 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         if fit_priors:
             fit_first_prior(first, data, verbose)
         for layer in others:
-            layer.set_spacing(spacing)
+            layer.set_spacing(self._later_spacing(spacing))
         if self._pooling is not None:
             dim = inputs["points"].shape[-1]
             filled = typical_number(data["points"], data["variance"]) ** (1.0 / dim)
             self._pooling.set_unit(domain_unit(self._config["pooling"], dim) or spacing * filled)
+
+    def _later_spacing(self, spacing):
+        """The spacing of the points that later layers take, by that of the data."""
+        return spacing
 
     def _adapt_targets(self, data, targets):
         """Sets the outputs' offsets and scales, from a data set of pairs too."""

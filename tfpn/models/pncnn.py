@@ -1,5 +1,7 @@
 """The probabilistic numeric convolutional network."""
 
+from typing import Literal
+
 import keras
 import tensorflow as tf
 
@@ -10,8 +12,16 @@ from tfpn.math.kernels import kernel_config
 from tfpn.math.uncertainty import UNCERTAINTY
 from tfpn.models.arguments import check_arguments
 from tfpn.models.blocks import channel_block
-from tfpn.models.head import linear_head, points_dtype, pooling_layer, read_pooling
+from tfpn.models.head import (
+    calibrated_outputs,
+    head_outputs,
+    linear_head,
+    points_dtype,
+    pooling_layer,
+    read_pooling,
+)
 from tfpn.models.network import PNNetwork, network_inputs
+from tfpn.models.query_grid import OBSERVED, QueryGrid, grid, read_grid
 from tfpn.types import (
     ActivationLike,
     Distribution,
@@ -50,12 +60,19 @@ class PNCNN(PNNetwork):
             "none" the means only, with the ordinary ReLU (its ablation). "low_rank" and "joint"
             keep errors at different points and channels together, by ``rank`` factors beside
             independent remainders or by the whole covariance, which is for small networks.
+            "sampled" passes draws of the functions through the network, of which each is a function
+            that the readings allow: errors stay together, and no moment is approximated.
         rank: number of factors of "low_rank".
+        num_samples: number of draws of "sampled" in prediction, the same ones every time and for
+            every example.
+        num_training_samples: the same in training, where every step has new ones.
+        num_waves: number of plane waves of which a draw of a prior is made.
         variance_estimator: how the first block, which alone may see channels at different points,
             finds its variance: "exact", or "stochastic" as in the paper's PhysioNet experiment, by
             ``num_probes`` random probes (see `PNConv`). The other blocks are always exact.
         num_probes: number of probes of "stochastic".
-        probes, seed: kind of probes and their seed, as in `PNConv`.
+        probes: kind of probes, as in `PNConv`.
+        seed: of probes and draws, as in `PNConv`.
         activation: the blocks' nonlinearity, as in `ProbActivation`: "relu" (the paper's) or
             another name, such as "leaky_relu" or "gelu". To save a model, a function of your own
             needs a name (no lambda) and `keras.saving.register_keras_serializable`.
@@ -64,6 +81,11 @@ class PNCNN(PNNetwork):
         spacing: typical distance between neighbouring points, in units of the points, until
             `adapt` measures it.
         length_per_spacing: initial length scale of every Gaussian process, in units of the spacing.
+        query: points at which the blocks are evaluated: "observed", those of the input, or a number
+            of points along each axis of the box or the disc's square that ``pooling`` names. More
+            points than were observed tell later layers what goes on in the gaps; with "sampled"
+            each draw goes through them as a function of its own. A grid stays where it is when the
+            points are shifted.
         input_noise: "shared" if all channels of an input point are observed together and equally
             well (the mean of their variances counts), "channel" if channels are seen at different
             points or differ in accuracy (exact, one factorisation for each channel).
@@ -88,7 +110,8 @@ class PNCNN(PNNetwork):
         are free.
 
     Output:
-        Logits [B, num_classes] or outputs [B, num_outputs].
+        Logits [B, num_classes] or outputs [B, num_outputs]. With "sampled" the logits are the log
+        of the mean over the draws of the softmax, and outputs the mean of the draws'.
 
     Raises:
         ValueError: for bad arguments.
@@ -119,6 +142,9 @@ class PNCNN(PNNetwork):
         in_channels: int = 1,
         uncertainty: str = "diagonal",
         rank: int = 8,
+        num_samples: int = 16,
+        num_training_samples: int = 1,
+        num_waves: int = 128,
         variance_estimator: VarianceEstimator = "exact",
         num_probes: int = 20,
         probes: Probes = "rademacher",
@@ -128,6 +154,7 @@ class PNCNN(PNNetwork):
         kernel: KernelLike = "rbf",
         spacing: float = 0.1,
         length_per_spacing: float = 1.0,
+        query: int | Literal["observed"] = "observed",
         input_noise: str = "shared",
         observation_noise: float | None = 0.1,
         feature_noise: float | None = 0.1,
@@ -151,11 +178,15 @@ class PNCNN(PNNetwork):
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # also where it came from the global policy, for reloading
         pooling = read_pooling(pooling)
+        query = read_grid(query, pooling)
         config |= {
             "num_basis": num_basis,
             "spatial_dim": spatial_dim,
             "in_channels": in_channels,
             "rank": rank,
+            "num_samples": num_samples,
+            "num_training_samples": num_training_samples,
+            "num_waves": num_waves,
             "variance_estimator": variance_estimator,
             "num_probes": num_probes,
             "probes": probes,
@@ -165,6 +196,7 @@ class PNCNN(PNNetwork):
             "kernel": kernel_config(kernel),
             "spacing": spacing,
             "length_per_spacing": length_per_spacing,
+            "query": query,
             "observation_noise": observation_noise,
             "marginal_likelihood_weight": marginal_likelihood_weight,
             "marginal_likelihood_trains": marginal_likelihood_trains,
@@ -186,7 +218,10 @@ class PNCNN(PNNetwork):
             check_count("in_channels", in_channels),
             points_dtype(policy),
         )
-        x, blocks = inputs, []
+        x, blocks, places = inputs, [], None
+        if isinstance(query, int):
+            points, _ = grid(pooling, spatial_dim, query)
+            places = QueryGrid(points, dtype=dtype, name="query")(inputs)
         for number in range(1, num_blocks + 1):
             first = number == 1
             convolution = PNConv(
@@ -196,6 +231,10 @@ class PNCNN(PNNetwork):
                 noise=input_noise if first else "shared",
                 uncertainty=uncertainty,
                 rank=rank,
+                num_samples=num_samples,
+                num_training_samples=num_training_samples,
+                num_waves=num_waves,
+                stream=number,
                 variance_estimator=variance_estimator if first else "exact",
                 num_probes=num_probes,
                 probes=probes,
@@ -214,21 +253,35 @@ class PNCNN(PNNetwork):
                 dtype=dtype,
             )
             blocks.append(block)
-            x = block.connect(x)
-        pool = pooling_layer(pooling, observation_noise=feature_noise, name="pooling", **prior)
+            x = block.connect(x, places if first else None)
+        pool = pooling_layer(
+            pooling,
+            observation_noise=feature_noise,
+            num_waves=num_waves,
+            stream=num_blocks + 1,
+            seed=seed,
+            name="pooling",
+            **prior,
+        )
         head = linear_head(num_classes if num_outputs is None else num_outputs, dtype)
-        pooled = pool(x)
+        pooled, way = pool(x), UNCERTAINTY[uncertainty]()
         super().__init__(
             inputs,
-            pooled if head is None else head(pooled["values"]),
+            pooled if head is None else head_outputs(head, pooled, way, num_classes),
             config=config,
             blocks=blocks,
             pooling=pool,
             head=head,
             moments=pooled,
-            calibrated=None if num_outputs is None or pooling == "space" else range(num_outputs),
+            calibrated=calibrated_outputs(num_outputs, pooling, way),
             trainable=trainable,
         )
+
+    def _later_spacing(self, spacing):
+        if self._config["query"] == OBSERVED:
+            return spacing
+        config = self._config
+        return grid(config["pooling"], config["spatial_dim"], config["query"])[1]
 
     def feature_process(self, x: Observations, layer: str, query: Tensor) -> Distribution:
         """A convolution's output as a Gaussian process over any query points.

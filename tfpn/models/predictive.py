@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfpn.checks import check_count
 from tfpn.contract import KEYS, check_query
-from tfpn.math.uncertainty import UNCERTAINTY, carried_by
+from tfpn.math.uncertainty import UNCERTAINTY
 from tfpn.models.temperature import calibrate_classifier
 from tfpn.ragged import numeric
 from tfpn.types import Array, ArrayLike, Distribution, DType, Mixin, Observations, Tensor
@@ -28,7 +28,8 @@ class Predictive(Mixin):
     @property
     def finite_variance(self) -> bool:
         """Whether `predict_distribution` works: whether the outputs have a finite variance."""
-        return self._config["pooling"] != "space" and self._has_head()
+        bounded = self._config["pooling"] != "space" or self._way.keeps_over_space
+        return bounded and self._has_head()
 
     def calibrate(self, x: Observations, y: ArrayLike, batch_size: int = 32) -> None:
         """Fits the predicted uncertainty to held-out targets or labels; saving keeps it.
@@ -167,29 +168,35 @@ class Predictive(Mixin):
         return batches
 
     def predict_distribution(self, x: Observations, batch_size: int = 32) -> Distribution:
-        """The outputs as jointly normal variables.
+        """The outputs as jointly normal variables, or as a mixture of them.
 
         The covariance is that of the pooled features through the head's linear map. With
         uncertainty "diagonal" the pooled channels are taken as independent, with "low_rank" and
-        "joint" they are not. It holds what the network does not know of the signal, and no noise of
-        the targets: a regression model predicts targets after `calibrate`.
+        "joint" they are not. With "sampled" it is the mixture of the draws' outputs, whose mean and
+        covariance it has (`tfpn.distributions.mixture`); over the whole space it says how far the
+        draws differ, and nothing of the integral beyond them. It holds what the network does not
+        know of the signal, and no noise of the targets: a regression model predicts targets after
+        `calibrate`.
 
         Args:
             x: the observations dict.
             batch_size: examples at a time.
 
         Returns:
-            A `tfp.distributions.MultivariateNormalTriL` that can be pickled, with batch shape [B]
-            and event shape [num_classes or num_outputs].
+            A `tfp.distributions.MultivariateNormalTriL`, or with "sampled" a
+            `tfp.distributions.MixtureSameFamily`. It can be pickled and has the batch shape [B] and
+            the event shape [num_classes or num_outputs].
 
         Raises:
             ValueError: if the model pools over the whole space, where the variance is infinite, or
                 has no head; if ``x`` is not the model's input (keys, shapes, entries), has no
                 example, or ``batch_size`` is no positive whole number.
         """
+        from tfpn.distributions.mixture import smoothed_mixture
         from tfpn.distributions.multivariate_normal import multivariate_normal
 
-        if self._config["pooling"] == "space":
+        way = self._way
+        if self._config["pooling"] == "space" and not way.keeps_over_space:
             raise ValueError(
                 "pooling='space' integrates over all of space, so the outputs' variance is "
                 "infinite; build the model with pooling=(low, high), the box of the data."
@@ -198,18 +205,25 @@ class Predictive(Mixin):
             raise ValueError("this model has no head: give num_classes or num_outputs.")
         pooled = self._predicted(self._moments, x, batch_size)
         kernel, bias = (np.asarray(w, np.float64) for w in (self._head.kernel, self._head.bias))
-        covariance = (
-            np.swapaxes(kernel, -2, -1) @ carried_by(pooled).joint_covariance(pooled) @ kernel
-        )
+        covariance = np.swapaxes(kernel, -2, -1) @ way.joint_covariance(pooled) @ kernel
         offset, units = self._unit()
+        noise = np.zeros([1, 1])
         if self._calibration is not None:
-            factor, noise = self._factor_and_noise()
-            noise = noise / np.square(units)
-            covariance = covariance * np.sqrt(factor[:, None] * factor) + np.diag(noise)
+            factor, variance = self._factor_and_noise()
+            noise = np.diag(variance / np.square(units))
+            covariance = covariance * np.sqrt(factor[:, None] * factor)
         dtype = pooled["values"].dtype
         units = units / self._divisor()
         loc = (pooled["values"] @ kernel + bias) * units + offset
         units = np.broadcast_to(units, bias.shape)
+        if way.draws:
+            draws = (pooled[way.key] - pooled["values"][:, None]) @ kernel
+            if self._calibration is not None:
+                draws = draws * np.sqrt(factor)
+            return smoothed_mixture(
+                loc.astype(dtype), draws * units, covariance, noise, units=units
+            )
+        covariance = covariance + noise
         return multivariate_normal(loc.astype(dtype), covariance.astype(dtype), units=units)
 
     def predict_proba(self, x: Observations, batch_size: int = 32, num_points: int = 256) -> Array:
@@ -220,7 +234,8 @@ class Predictive(Mixin):
 
         The average is over `predict_distribution`, by the same ``num_points`` quasi-random points
         for every example, so that it is deterministic. With pooling="space", whose logits have no
-        finite variance, it is the softmax of the logits themselves.
+        finite variance, and with "sampled", whose logits are those of the mean, it is the softmax
+        of the logits themselves.
 
         Args:
             x: the observations dict.
@@ -237,7 +252,7 @@ class Predictive(Mixin):
                 "predict_proba needs a classifier of at least two classes, found num_classes="
                 f"{self._config['num_classes']}: build the model with num_classes=2 or more."
             )
-        if not self.finite_variance:
+        if self._way.draws or not self.finite_variance:
             return special.softmax(self._predicted(self, x, batch_size), axis=-1)
         logits = self.predict_distribution(x, batch_size=batch_size)
         temperature = self._divisor()
@@ -257,6 +272,11 @@ class Predictive(Mixin):
         """The temperature, 1 without one."""
         layer = self._temperature
         return 1.0 if layer is None else float(layer.temperature.numpy())
+
+    @property
+    def _way(self):
+        """The network's strategy of uncertainty."""
+        return UNCERTAINTY[self._config["uncertainty"]]()
 
     def _has_head(self):
         return self._head is not None
@@ -285,8 +305,7 @@ class Predictive(Mixin):
         """
         x, query = self._checked_with_query(x, query)
         query = tf.convert_to_tensor(query, self.inputs_dict["points"].dtype)
-        way = UNCERTAINTY[self._config["uncertainty"]]
-        size = way.query_points(self._config.get("channels", 1)) or max(query.shape[1], 1)
+        size = self._way.query_points(self._config.get("channels", 1)) or max(query.shape[1], 1)
         examples, count, dim = query.shape
         if not count:  # of which layers make nothing
             query = tf.zeros([examples, 1, dim], query.dtype)

@@ -6,21 +6,34 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn.checks import check_choice, check_count
+from tfpn.checks import check_count
 from tfpn.contract import KEYS
 from tfpn.layers import PNConv
 from tfpn.layers.prob_activation import activation_config, is_linear
 from tfpn.math.kernels import kernel_config
-from tfpn.math.posterior import NOISE
 from tfpn.math.uncertainty import UNCERTAINTY
 from tfpn.models.arguments import check_arguments
 from tfpn.models.blocks import channel_block
-from tfpn.models.head import linear_head, points_dtype, pooling_layers, read_pooling
+from tfpn.models.head import (
+    calibrated_outputs,
+    head_outputs,
+    linear_head,
+    points_dtype,
+    pooling_layers,
+    read_pooling,
+)
 from tfpn.models.network import PNNetwork, first_examples, network_inputs
 from tfpn.models.pncnn import PNCNN
 from tfpn.models.prior_start import Verbose
+from tfpn.models.query_grid import QueryGrid, grid
 from tfpn.models.time_series_block import SporadicBlock
-from tfpn.models.time_series_checks import check_statics, read_query, warn_of_points_outside
+from tfpn.models.time_series_checks import (
+    check_choices,
+    check_statics,
+    check_windows,
+    read_query,
+    warn_of_points_outside,
+)
 from tfpn.models.time_series_inputs import (
     Beside,
     Context,
@@ -29,9 +42,9 @@ from tfpn.models.time_series_inputs import (
     FeatureSum,
     Joined,
     KnownSeries,
-    QueryGrid,
     Readings,
     adapt_readings,
+    statics_inputs,
 )
 from tfpn.models.time_series_process import InputProcess
 from tfpn.types import (
@@ -44,9 +57,6 @@ from tfpn.types import (
     Trains,
     VarianceEstimator,
 )
-
-MISSINGNESS = ("none", "counts", "intensity")
-CONTEXT = ("head", "features", "both")
 
 # Examples from which `adapt` starts the convolution of the readings.
 _ADAPT_EXAMPLES = 256
@@ -101,6 +111,7 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
         variance_estimator: as in `PNCNN`; "stochastic" needs ``input_prior="shared"``.
         num_probes, probes, seed: as in `PNCNN`.
         uncertainty, rank: as in `PNCNN`; "low_rank" and "joint" need ``input_noise="shared"``.
+        num_samples, num_training_samples, num_waves: of "sampled", as in `PNCNN`.
         activation, normalization, kernel, spacing, observation_noise, feature_noise: as in `PNCNN`.
         marginal_likelihood_weight, marginal_likelihood_trains: as in `PNCNN`.
         pooling: the box ``(start, end)`` of the stay, in units of the points, or "space".
@@ -162,6 +173,9 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
         seed: int | None = None,
         uncertainty: str = "diagonal",
         rank: int = 8,
+        num_samples: int = 16,
+        num_training_samples: int = 1,
+        num_waves: int = 128,
         activation: ActivationLike = "relu",
         normalization: bool = True,
         kernel: KernelLike = "rbf",
@@ -187,27 +201,21 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
         )
         if num_classes is None and num_outputs is None:
             raise ValueError("give num_classes, or num_outputs for regression: found None for both")
-        check_choice("missingness", missingness, MISSINGNESS)
-        check_choice("context", context, CONTEXT)
-        check_choice("input_prior", input_prior, tuple(NOISE))
         if num_statics:
             check_count("num_statics", num_statics)
         box: Any = read_pooling(pooling)
         pooling = box
         query = read_query(query, pooling)
         windows = check_count("windows", windows)
-        if pooling == "space" and (windows > 1 or clock):
-            raise ValueError(
-                f"windows={windows} or clock={clock} needs the box of the stay: give it as "
-                "pooling=(start, end)."
-            )
-        if windows > 1 and not UNCERTAINTY[uncertainty].may_split:
-            raise ValueError(
-                f"windows={windows} takes the windows' errors as independent, which "
-                f"uncertainty={uncertainty!r} is not: give windows=1 or uncertainty='low_rank'."
-            )
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # also where it came from the global policy, for reloading
+        carried: dict[str, Any] = {
+            "uncertainty": uncertainty,
+            "rank": rank,
+            "num_samples": num_samples,
+            "num_training_samples": num_training_samples,
+            "num_waves": num_waves,
+        }
         config |= {
             "num_basis": num_basis,
             "in_channels": in_channels,
@@ -222,7 +230,7 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
             "num_probes": num_probes,
             "probes": probes,
             "seed": seed,
-            "rank": rank,
+            **carried,
             "activation": activation_config(activation),
             "normalization": normalization,
             "kernel": kernel_config(kernel),
@@ -234,6 +242,8 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
             "dtype": dtype,
             "name": name,
         }
+        check_choices(config)
+        check_windows(config)
         prior = {
             "kernel": kernel,
             "spacing": spacing,
@@ -241,18 +251,19 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
             "dtype": dtype,
         }
 
-        def convolution(name, first, **arguments):
+        def convolution(name, stream, first=False, **arguments):
             return PNConv(
                 channels,
                 num_basis,
                 observation_noise=observation_noise if first else feature_noise,
                 double_precision=first,
                 train_bias=not (normalization and is_linear(activation)),
-                uncertainty=uncertainty,
-                rank=rank,
+                seed=seed,
+                stream=stream,
                 marginal_likelihood_weight=marginal_likelihood_weight,
                 name=name,
                 **prior,
+                **carried,
                 **arguments,
             )
 
@@ -270,26 +281,22 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
         inputs = network_inputs(1, check_count("in_channels", in_channels), points_dtype(policy))
         observations, statics = inputs, None
         if num_statics:
-            statics = {
-                key: keras.Input((num_statics,), dtype=points_dtype(policy), name=key)
-                for key in ("statics", "statics_variance")
-            }
+            statics = statics_inputs(num_statics, points_dtype(policy))
             inputs = {**inputs, **statics}
         times = None
         if query != "union":
-            low, high = box
-            times = QueryGrid(low, high, query, dtype=dtype, name="query")(observations)
+            times = QueryGrid(grid(box, 1, query)[0], dtype=dtype, name="query")(observations)
         first = block(
             1,
             convolution(
                 "conv_1",
-                True,
+                1,
+                first=True,
                 noise=input_noise,
                 prior=input_prior,
                 variance_estimator=variance_estimator,
                 num_probes=num_probes,
                 probes=probes,
-                seed=seed,
             ),
             kind=SporadicBlock,
         )
@@ -301,7 +308,7 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
         if missingness == "intensity":
             readings = Readings(dtype=dtype, name="readings")
             given["readings"] = readings(observations, weights, widths)
-            first.readings = convolution("conv_readings", True)
+            first.readings = convolution("conv_readings", num_blocks + windows + 1, first=True)
             first.add = FeatureSum(dtype=dtype, name="sum")
         if times is not None:  # of the grid, which repeats no time
             weights = None
@@ -320,13 +327,16 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
         blocks = [first]
         x = first.connect(given, times, weights)
         for number in range(2, num_blocks + 1):
-            blocks.append(block(number, convolution(f"conv_{number}", False)))
+            blocks.append(block(number, convolution(f"conv_{number}", number)))
             x = blocks[-1].connect(distinct(x, f"distinct_{number}"), weights=weights)
         pools = pooling_layers(
             pooling,
             windows,
             observation_noise=feature_noise,
             marginal_likelihood_weight=marginal_likelihood_weight / windows,
+            num_waves=num_waves,
+            stream=num_blocks + 1,
+            seed=seed,
             **prior,
         )
         x = distinct(x, "distinct")
@@ -335,16 +345,16 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
         if known is not None and context != "features":
             pooled = Beside(dtype=dtype, name="beside")(pooled, known)
         units = num_classes if num_outputs is None else num_outputs
-        head = linear_head(units, dtype)
+        head, way = linear_head(units, dtype), UNCERTAINTY[uncertainty]()
         super().__init__(
             inputs,
-            head(pooled["values"]),
+            head_outputs(head, pooled, way, num_classes),
             config=config,
             blocks=blocks,
             pooling=pools[0] if windows == 1 else None,
             head=head,
             moments=pooled,
-            calibrated=None if num_outputs is None or pooling == "space" else range(num_outputs),
+            calibrated=calibrated_outputs(num_outputs, pooling, way),
             trainable=trainable,
         )
 

@@ -5,9 +5,27 @@ from typing import Any
 
 import numpy as np
 
-from tfpn.checks import check_count
+from tfpn.checks import check_choice, check_count
+from tfpn.math.posterior import NOISE
+from tfpn.math.uncertainty import UNCERTAINTY
 from tfpn.models.time_series_inputs import FINITE, KNOWN
-from tfpn.types import Observations, Pooling
+from tfpn.types import Config, Observations, Pooling
+
+MISSINGNESS = ("none", "counts", "intensity")
+CONTEXT = ("head", "features", "both")
+
+# The choices of the model's arguments, beside those that are registered.
+_CHOICES = {
+    "input_prior": tuple(NOISE),
+    "missingness": MISSINGNESS,
+    "context": CONTEXT,
+}
+
+
+def check_choices(config: Config) -> None:
+    """Raises ValueError for an argument of `PNTimeSeriesClassifier` that is no choice."""
+    for name, choices in _CHOICES.items():
+        check_choice(name, config[name], choices)
 
 
 def check_statics(x: Observations, count: int) -> None:
@@ -55,4 +73,20 @@ def warn_of_points_outside(x: Observations, pooling: Any) -> None:
             f"features are integrated; they reach from {times.min():g} to "
             f"{times.max():g}: build the model with the box of the stay.",
             stacklevel=3,
+        )
+
+
+def check_windows(config: Config) -> None:
+    """Raises ValueError unless windows and clock go with the pooling and the uncertainty."""
+    windows, clock, uncertainty = (config[key] for key in ("windows", "clock", "uncertainty"))
+    pooling = config["pooling"]
+    if pooling == "space" and (windows > 1 or clock):
+        raise ValueError(
+            f"windows={windows} or clock={clock} needs the box of the stay: give it as "
+            "pooling=(start, end)."
+        )
+    if windows > 1 and not UNCERTAINTY[uncertainty].may_split:
+        raise ValueError(
+            f"windows={windows} takes the windows' errors as independent, which "
+            f"uncertainty={uncertainty!r} is not: give windows=1 or uncertainty='low_rank'."
         )

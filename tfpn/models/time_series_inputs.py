@@ -11,29 +11,20 @@ import tensorflow as tf
 from tfpn.layers.base import GPLayer
 from tfpn.math.missing import missing_mask, observed_only, penalty
 from tfpn.math.readings import entry_weights, faded, reading_counts, reading_indicators
+from tfpn.math.uncertainty.sampled import DRAWS, Sampled, draw_moments
 from tfpn.spacing import point_spacing
-from tfpn.types import Observations, Tensor
+from tfpn.types import DType, Observations, Tensor
 
 # What is wanted of statics and their variances.
 FINITE = "a known static is a finite number; give statics_variance +inf where it is not known"
 KNOWN = "0 says that a static is known and +inf that it is not; it has no noise"
 
 
-class QueryGrid(GPLayer):
-    """For each example ``count`` points in the middles of equal parts of an interval, [B, M, 1]."""
-
-    def __init__(self, low: float, high: float, count: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.step = (high - low) / count
-        self._points = [low + (i + 0.5) * self.step for i in range(count)]
-
-    def call(self, observations: Observations) -> Any:
-        points = tf.constant(self._points, self.algebra_dtype)[None, :, None]
-        return tf.tile(points, [tf.shape(observations["values"])[0], 1, 1])
-
-    def compute_output_spec(self, observations: Observations) -> Any:
-        batch = observations["values"].shape[0]
-        return keras.KerasTensor((batch, len(self._points), 1), dtype=self.algebra_dtype)
+def statics_inputs(count: int, dtype: DType) -> dict[str, Any]:
+    """Symbolic inputs of so many statics and their variances, by name."""
+    return {
+        key: keras.Input((count,), dtype=dtype, name=key) for key in ("statics", "statics_variance")
+    }
 
 
 class EntryWeights(GPLayer):
@@ -132,10 +123,18 @@ class FeatureSum(GPLayer):
         variance += self._cast(others["variance"])
         missing = missing_mask(penalty(variance))
         values = (values + self._cast(others["values"])) * (1.0 - missing)
-        return {"points": points, "values": values, "variance": variance}
+        sums = {"points": points, "values": values, "variance": variance}
+        if DRAWS in features:
+            draws = self._cast(features[DRAWS]) + self._cast(others[DRAWS])
+            sums[DRAWS] = draws * (1.0 - missing[:, None])
+            sums["values"], spread = draw_moments(sums[DRAWS])
+            sums["variance"] = spread + penalty(variance)
+        return sums
 
     def compute_output_spec(self, features: Observations, others: Tensor) -> Any:
-        return self._spec(features["values"].shape, points=features["points"])
+        way = Sampled() if DRAWS in features else None
+        shape = features["values"].shape
+        return self._spec(shape, way, features, points=features["points"])
 
 
 class Faded(GPLayer):
@@ -146,10 +145,12 @@ class Faded(GPLayer):
 
     def call(self, features: Observations, weights: Tensor) -> Any:
         variance = faded(self._cast(features["variance"]), self._cast(weights))
-        values = observed_only(
-            self._cast(features["values"]), missing_mask(penalty(variance[..., :1]))
-        )
-        return {**features, "values": values, "variance": variance}
+        missing = missing_mask(penalty(variance[..., :1]))
+        values = observed_only(self._cast(features["values"]), missing)
+        output = {**features, "values": values, "variance": variance}
+        if DRAWS in features:
+            output[DRAWS] = self._cast(features[DRAWS]) * (1.0 - missing[:, None])
+        return output
 
     def compute_output_spec(self, features: Observations, weights: Tensor) -> Any:
         return self._spec_like(features, features["values"].shape[-1])
@@ -200,18 +201,20 @@ class Beside(GPLayer):
     """Pooled features with further numbers [B, S] beside them, as values without variance."""
 
     def call(self, pooled: Observations, context: Tensor) -> Any:
-        return {
+        output = {
             "values": tf.concat([pooled["values"], context], axis=-1),
             "variance": tf.concat([pooled["variance"], tf.zeros_like(context)], axis=-1),
         }
+        if DRAWS in pooled:
+            draws = pooled[DRAWS]
+            same = tf.repeat(context[:, None], tf.shape(draws)[1], axis=1)
+            output[DRAWS] = tf.concat([draws, same], axis=-1)
+        return output
 
     def compute_output_spec(self, pooled: Observations, context: Tensor) -> Any:
         batch, size = pooled["values"].shape
-        shape = batch, size + context.shape[-1]
-        return {
-            key: keras.KerasTensor(shape, dtype=self.algebra_dtype)
-            for key in ("values", "variance")
-        }
+        way = Sampled() if DRAWS in pooled else None
+        return self._spec((batch, size + context.shape[-1]), way, pooled)
 
 
 class KnownSeries(GPLayer):
@@ -239,30 +242,47 @@ class KnownSeries(GPLayer):
 
     def call(self, features: Observations, context: Tensor | None = None) -> Any:
         points, values, variance = self._unpack(features)
-        kernel = self._cast(self.kernel)
+        kernel, series = self._cast(self.kernel), tf.zeros_like(points)
         if context is not None:
             size = context.shape[-1]
-            values += tf.matmul(self._cast(context), kernel[:size])[:, None]
+            series += tf.matmul(self._cast(context), kernel[:size])[:, None]
         if self.clock is not None:
             start, end = self.clock
-            values += (2.0 * (points - start) / (end - start) - 1.0) * kernel[-1]
-        values *= 1.0 - missing_mask(penalty(variance))
-        return {"points": points, "values": values, "variance": variance}
+            series += (2.0 * (points - start) / (end - start) - 1.0) * kernel[-1]
+        missing = missing_mask(penalty(variance))
+        values = (values + series) * (1.0 - missing)
+        output = {"points": points, "values": values, "variance": variance}
+        if DRAWS in features:
+            draws = self._cast(features[DRAWS]) + series[:, None]
+            output[DRAWS] = draws * (1.0 - missing[:, None])
+        return output
 
     def compute_output_spec(self, features: Observations, context: Tensor | None = None) -> Any:
-        return self._spec(features["values"].shape, points=features["points"])
+        way = Sampled() if DRAWS in features else None
+        shape = features["values"].shape
+        return self._spec(shape, way, features, points=features["points"])
 
 
 class Joined(GPLayer):
-    """Pooled features of several windows beside each other; errors of a channel's stay apart."""
+    """Pooled features of several windows beside each other.
+
+    Errors of a channel's windows stay apart, but for draws, which are of the same features.
+    """
 
     def call(self, windows: Sequence[Observations]) -> Any:
-        return {key: tf.concat([w[key] for w in windows], axis=1) for key in windows[0]}
+        axes = self._axes(windows[0])
+        return {key: tf.concat([w[key] for w in windows], axes[key]) for key in windows[0]}
 
     def compute_output_spec(self, windows: Sequence[Observations]) -> Any:
-        def spec(tensors):
-            size = sum(tensor.shape[1] for tensor in tensors)
-            shape = (tensors[0].shape[0], size, *tensors[0].shape[2:])
+        def spec(axis, tensors):
+            shape = list(tensors[0].shape)
+            shape[axis] = sum(tensor.shape[axis] for tensor in tensors)
             return keras.KerasTensor(shape, dtype=self.algebra_dtype)
 
-        return {key: spec([w[key] for w in windows]) for key in windows[0]}
+        axes = self._axes(windows[0])
+        return {key: spec(axes[key], [w[key] for w in windows]) for key in windows[0]}
+
+    @staticmethod
+    def _axes(pooled):
+        """The axis of channels of each tensor."""
+        return {key: 2 if key == DRAWS else 1 for key in pooled}

@@ -19,7 +19,7 @@ SPACE = {
     "model.observation_noise": {"min_value": 0.01, "max_value": 1.0, "sampling": "log"},
     "model.feature_noise": {"min_value": 0.01, "max_value": 1.0, "sampling": "log"},
     "model.marginal_likelihood_weight": {"min_value": 1e-5, "max_value": 0.1, "sampling": "log"},
-    "model.uncertainty": ["diagonal", "none", "low_rank"],
+    "model.uncertainty": ["diagonal", "none", "sampled", "low_rank"],
     "training.learning_rate": {"min_value": 3e-4, "max_value": 3e-2, "sampling": "log"},
 }
 RANGE = ("min_value", "max_value", "step", "sampling")

@@ -34,6 +34,10 @@ class Activation(abc.ABC):
     def moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of ``h(f)`` for ``f ~ N(mean, variance)``, elementwise."""
 
+    def apply(self, values: Tensor) -> Tensor:
+        """``h(values)``, of values that are known exactly."""
+        return self.moments(values, tf.zeros_like(values))[0]
+
     @abc.abstractmethod
     def slope(self, mean: Tensor, variance: Tensor) -> Tensor:
         """``E h'(f)``: to first order, ``Cov(h(f1), h(f2)) = slope1 slope2 Cov(f1, f2)``."""
@@ -73,6 +77,11 @@ class Rectifier(Activation):
         b = 1.0 - a
         linear = variance * (a * a + 2.0 * a * b * rectified_slope(mean, variance))
         return a * mean + b * rectified_mean, linear + b * b * rectified_variance
+
+    def apply(self, values: Tensor) -> Tensor:
+        if not self.negative_slope:
+            return tf.nn.relu(values)
+        return tf.nn.leaky_relu(values, self.negative_slope)
 
     def slope(self, mean: Tensor, variance: Tensor) -> Tensor:
         a = self.negative_slope
@@ -132,6 +141,9 @@ class Quadrature(Activation):
             return (average, spread), gradient
 
         return apply(mean, variance)
+
+    def apply(self, values: Tensor) -> Tensor:
+        return self.function(values)
 
     def _gradient(self, terms, mean, variance, average, d_average, d_spread):
         """One node after the other, so that memory is that of one."""

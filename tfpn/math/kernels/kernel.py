@@ -1,9 +1,12 @@
 """A stationary kernel and all that is known of it in closed form."""
 
 import dataclasses
+import functools
+import math
 from collections.abc import Callable
 from typing import Any, Self
 
+import numpy as np
 import tensorflow as tf
 
 from tfpn.math.kernels.box import box_integrals, kernel_integral
@@ -177,26 +180,69 @@ class Kernel:
                           strict=True)  # fmt: skip
         return tf.add_n(once), tf.add_n(twice)
 
-    def sample_frequencies(self, count: int, dim: int, seed: Any) -> Tensor:
+    def sample_frequencies(self, count: int, shift: Tensor) -> Tensor:
         """Draws from the spectrum: ``k(x, x') = s^2 E cos(omega . (x - x'))``.
+
+        Each omega is a draw. Those of a set are a randomly shifted lattice, mapped to the spectrum,
+        whose averages are far closer to the expectation than those of independent draws. Where each
+        channel has parameters of its own they are draws from the mean of the channels' spectra,
+        for weights by `log_spectral_density`.
 
         Args:
             count: number of draws F.
-            dim: d.
-            seed: integer tensor [2].
+            shift: independent uniform numbers, of each set of draws, [sets, 1, d + 1].
 
         Returns:
-            omega [c, ..., F, d], of independent rows. All channels have the same draws in units of
-            their length scale.
+            omega [sets, F, d], a constant for gradients.
         """
-        options = {"dtype": self.length_scale.dtype, "alg": "philox"}
-        normal = tf.random.stateless_normal([count, dim], seed, **options)
-        if len(self.mixture.scales) > 1:
-            uniform = tf.random.stateless_uniform([count], seed + tf.constant([0, 1]), **options)
-            edges = tf.cumsum(tf.constant(self.mixture.weights, uniform.dtype))[:-1]
-            term = tf.searchsorted(edges, uniform, side="right")
-            normal /= tf.gather(tf.constant(self.mixture.scales, uniform.dtype), term)[:, None]
-        return normal / self.length_scale[..., None, None]
+        dtype, dim = self.length_scale.dtype, shift.shape[-1] - 1
+        widths = tf.stop_gradient(self._spectral_widths())  # [c, ..., T]
+        weights = np.array(self.mixture.weights)
+        if self.each:
+            channels = self.length_scale.shape[0]
+            weights = np.tile(weights / channels, channels)
+            widths = tf.reshape(widths, [-1])
+        axes = dim + (len(weights) > 1)
+        lattice = tf.constant(_lattice(count, axes), shift.dtype)
+        uniform = tf.math.floormod(lattice + shift[..., :axes], 1.0)
+        uniform = tf.clip_by_value(uniform, _EDGE, 1.0 - _EDGE)
+        normal = tf.cast(tf.math.ndtri(uniform[..., :dim]), dtype)
+        if len(weights) == 1:
+            return normal * widths[0]
+        edges = tf.constant(np.cumsum(weights)[:-1], shift.dtype)
+        term = tf.reduce_sum(tf.cast(uniform[..., dim:] >= edges, tf.int32), axis=-1)
+        return normal * tf.gather(widths, term)[..., None]
+
+    def log_spectral_density(self, frequencies: Tensor) -> Tensor:
+        """Log density of the spectrum at omega [F, d], [c, ..., F]."""
+        dim = frequencies.shape[-1]
+        widths = self._spectral_widths()[..., None, :]  # [c, ..., 1, T]
+        squared = tf.reduce_sum(tf.square(frequencies), axis=-1)[:, None]
+        exponents = -0.5 * squared / tf.square(widths) - dim * tf.math.log(widths)
+        constant = np.log(self.mixture.weights) - 0.5 * dim * math.log(2.0 * math.pi)
+        return tf.reduce_logsumexp(exponents + tf.constant(constant, exponents.dtype), axis=-1)
+
+    def _spectral_widths(self):
+        """Standard deviation of each Gaussian term's spectrum, [c, ..., T]."""
+        scales = tf.constant(self.mixture.scales, self.length_scale.dtype)
+        return 1.0 / (self.length_scale[..., None] * scales)
+
+
+# Uniform numbers keep this distance from 0 and 1, where a normal one would be infinite.
+_EDGE = 3e-7
+
+
+@functools.cache
+def _lattice(count, axes):
+    """Points of the unit cube that fill it evenly: a Kronecker lattice by the golden ratio's kin.
+
+    Multiples of the powers of 1 / g with ``g^(axes + 1) = g + 1``.
+    """
+    golden = 2.0
+    for _ in range(60):
+        golden = (1.0 + golden) ** (1.0 / (axes + 1))
+    steps = golden ** -np.arange(1.0, axes + 1.0)
+    return np.arange(count)[:, None] * steps % 1.0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -53,6 +53,10 @@ class ChannelNoise(Posterior):
     def channels(self) -> int:
         return self.values.shape[1]
 
+    @property
+    def observations(self) -> tuple[Tensor, Tensor]:
+        return tf.linalg.matrix_transpose(self.values), self.noise
+
     def condition(self, functionals: Functionals) -> Any:
         given, kinds, rebuilt = self._rows_of(functionals)
         (queries, count), size = functionals.shape, axis_sizes(self.noise)[2]
@@ -158,6 +162,27 @@ class ChannelNoise(Posterior):
         )
         solution = tf.reshape(solution, tf.shape(columns))
         return tf.transpose(solution, [0, 2, 1, 3]), self._by_channel(nll)
+
+    def respond(self, functionals: Functionals, columns: Tensor) -> Any:
+        if not self.kernel.each:  # one product for all channels
+            return super().respond(functionals, columns)
+        given, kinds, rebuilt = self._rows_of(functionals)
+        (queries, count), size = functionals.shape, axis_sizes(self.noise)[2]
+        number = axis_sizes(columns)[1]
+
+        def function(posterior, columns, *rows):
+            columns = tf.linalg.matrix_transpose(columns)[..., None]  # [b, q, n, 1]
+            found, nll = posterior.respond(rebuilt(*rows), columns)
+            return found[..., 0], nll[..., 0]
+
+        found, nll = self._in_blocks(
+            function,
+            [tf.transpose(columns, [0, 3, 2, 1]), *given],
+            [_ENTRIES, *kinds],
+            results=[(_PAIRS, [number, queries, count]), (_PAIRS, [])],
+            numbers=largest(size * size, queries * count * largest(size, number)),
+        )
+        return tf.transpose(self._by_channel(found), [0, 2, 3, 4, 1]), self._by_channel(nll)
 
     def negative_log_marginal_likelihood(self) -> Tensor:
         return self.solve(tf.linalg.matrix_transpose(self.values)[..., None])[1]

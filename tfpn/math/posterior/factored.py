@@ -38,6 +38,10 @@ class Factored(Posterior):
     def channels(self) -> int:
         return self.values.shape[-1]
 
+    @property
+    def observations(self) -> tuple[Tensor, Tensor]:
+        return self.values, self.noise[:, None]
+
     def condition(self, functionals: Functionals) -> Any:
         cross = functionals.cross(self.points)
         batch, queries, count, size = sizes(cross)

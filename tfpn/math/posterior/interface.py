@@ -13,7 +13,7 @@ from typing import Any, Self, TypeAlias
 import tensorflow as tf
 
 from tfpn.math.kernels import FlowedKernel, Kernel
-from tfpn.math.shapes import axis_sizes
+from tfpn.math.shapes import axis_sizes, reshape, sizes
 from tfpn.types import Tensor
 
 
@@ -121,6 +121,34 @@ class Posterior(abc.ABC):
         Returns:
             The same shape, 0 at unobserved points, and `negative_log_marginal_likelihood`.
         """
+
+    def respond(self, functionals: Functionals, columns: Tensor) -> Any:
+        """Functionals of what q columns of each channel say: ``cross (K + S)^-1 columns``.
+
+        Args:
+            functionals: `Flowed` or `Fixed`.
+            columns: [B, q, N, c].
+
+        Returns:
+            [B, q, M, F, c] and `negative_log_marginal_likelihood`.
+        """
+        weights, nll = self.solve(tf.transpose(columns, [0, 2, 3, 1]))
+        weights = tf.transpose(weights, [0, 3, 1, 2])
+        cross = functionals.cross(self.points)
+        batch, queries, count, size = sizes(cross)
+        _, number, _, channels = sizes(columns)
+        if number == 1:
+            flat = reshape(cross, [batch, [queries, count], size])
+            found = tf.matmul(flat, weights[:, 0])
+        else:
+            flat = reshape(cross, [batch, 1, [queries, count], size])
+            found = tf.matmul(flat, weights)
+        return reshape(found, [batch, number, queries, count, channels]), nll
+
+    @property
+    @abc.abstractmethod
+    def observations(self) -> tuple[Tensor, Tensor]:
+        """Values [B, N, c], 0 where unobserved, and noise variances [B, G, N], +inf there."""
 
     @abc.abstractmethod
     def negative_log_marginal_likelihood(self) -> Tensor:

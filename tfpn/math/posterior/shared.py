@@ -49,6 +49,10 @@ class SharedNoise(Posterior):
     def channels(self) -> int:
         return self.values.shape[-1]
 
+    @property
+    def observations(self) -> tuple[Tensor, Tensor]:
+        return self.values, self.noise[:, None]
+
     def condition(self, functionals: Functionals) -> Any:
         mean, explained = algebra.condition(
             functionals.cross(self.points), self.covariance, self.noise, self.values, self.whitener

@@ -8,12 +8,14 @@ from tfpn.math.uncertainty.base import Uncertainty
 from tfpn.math.uncertainty.diagonal import Diagonal
 from tfpn.math.uncertainty.joint import Joint
 from tfpn.math.uncertainty.low_rank import LowRank
+from tfpn.math.uncertainty.sampled import Sampled
 from tfpn.math.uncertainty.without import Without
 
 # By the name that layers and models take. A further one needs its file and its line here.
 UNCERTAINTY: dict[str, type[Uncertainty]] = {
     "diagonal": Diagonal,
     "none": Without,
+    "sampled": Sampled,
     "low_rank": LowRank,
     "joint": Joint,
 }
@@ -31,6 +33,7 @@ __all__ = [
     "Diagonal",
     "Joint",
     "LowRank",
+    "Sampled",
     "Uncertainty",
     "Without",
     "carried_by",

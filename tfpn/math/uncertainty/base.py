@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from tfpn.math.activations import Activation
+from tfpn.math.channels import mix_channels
 from tfpn.math.operator import Operator
 from tfpn.math.posterior import Fixed, Observed, Posterior
 from tfpn.types import Array, Observations, Shape, Tensor
@@ -37,6 +38,10 @@ class Uncertainty(abc.ABC):
     integrates_in_float64 = True
     # Whether errors of integrals over parts of a region may be taken as independent.
     may_split = True
+    # Whether what goes beside an integral over R^d, of infinite variance, still says something.
+    keeps_over_space = False
+    # Whether its layers draw random numbers.
+    draws = False
     # Whether steerable layers have it.
     is_steerable = False
 
@@ -57,6 +62,12 @@ class Uncertainty(abc.ABC):
             likelihood [B, c_in].
         """
 
+    def marginals(
+        self, observed: Observed, operator: Operator, beside: Tensor | None, missing: Tensor
+    ) -> Any:
+        """Mean and variance of `convolve` alone, for `process`: with no error of drawing."""
+        return self.convolve(observed, operator, beside, missing)[:2]
+
     @abc.abstractmethod
     def integrate(
         self, observed: Observed, region: Mapping[str, Any], beside: Tensor | None
@@ -74,8 +85,23 @@ class Uncertainty(abc.ABC):
         """
 
     @abc.abstractmethod
-    def mix(self, variance: Tensor, beside: Tensor | None, kernel: Tensor, missing: Tensor) -> Any:
-        """The variance of ``M f`` and what goes beside it, for M^T = ``kernel`` [c_in, c_out]."""
+    def mix(
+        self,
+        values: Tensor,
+        variance: Tensor,
+        beside: Tensor | None,
+        kernel: Tensor,
+        bias: Tensor | None,
+        missing: Tensor,
+    ) -> Any:
+        """Mean and variance of ``M f + b``, and what goes beside them.
+
+        Args:
+            values, variance, beside: of f.
+            kernel: M^T, [c_in, c_out].
+            bias: b [c_out], or None.
+            missing: [B, N, 1].
+        """
 
     @abc.abstractmethod
     def activate(
@@ -89,8 +115,8 @@ class Uncertainty(abc.ABC):
         """Mean and variance of ``h(f)`` entry by entry, and what goes beside them."""
 
     @abc.abstractmethod
-    def scale(self, beside: Tensor | None, factor: Tensor) -> Tensor:
-        """What goes beside ``factor * f``, for factors [c]."""
+    def affine(self, beside: Tensor | None, factor: Tensor, values: Tensor) -> Tensor:
+        """What goes beside ``factor * f + shift``, with factors [c]; ``values`` are its mean."""
 
     @abc.abstractmethod
     def covariance(self, observed: Observed, operator: Operator, beside: Tensor | None) -> Tensor:
@@ -125,6 +151,11 @@ class Uncertainty(abc.ABC):
     def write(self, beside: Tensor) -> Tensor:
         """The observations dict's tensor by ``beside``."""
         return beside
+
+
+def mix_values(values: Tensor, kernel: Tensor, bias: Tensor | None, missing: Tensor) -> Tensor:
+    """``M values + b``, 0 where ``missing`` is 1."""
+    return mix_channels(values, kernel, bias) * (1.0 - missing)
 
 
 def integrate(posterior: Posterior, region: Mapping[str, Any]) -> Any:

@@ -13,7 +13,7 @@ from tfpn.math.operator import Operator, output_covariance
 from tfpn.math.posterior import Observed
 from tfpn.math.precision import in_double_precision, in_float64_where_coarse
 from tfpn.math.stochastic import Estimator, estimate_condition
-from tfpn.math.uncertainty.base import Uncertainty, integrate
+from tfpn.math.uncertainty.base import Uncertainty, integrate, mix_values
 from tfpn.types import Array, Observations, Tensor
 
 
@@ -57,9 +57,18 @@ class Diagonal(Uncertainty):
         _, mean, variance, nll = integrate(observed.posterior(), region)
         return mean, variance, None, nll
 
-    def mix(self, variance: Tensor, beside: Tensor | None, kernel: Tensor, missing: Tensor) -> Any:
+    def mix(
+        self,
+        values: Tensor,
+        variance: Tensor,
+        beside: Tensor | None,
+        kernel: Tensor,
+        bias: Tensor | None,
+        missing: Tensor,
+    ) -> Any:
+        mean = mix_values(values, kernel, bias, missing)
         # The paper's central-limit argument (eq. mixing).
-        return mix_channels(variance, tf.square(kernel)), None
+        return mean, mix_channels(variance, tf.square(kernel)), None
 
     def activate(
         self,
@@ -71,7 +80,7 @@ class Diagonal(Uncertainty):
     ) -> Any:
         return *activation.moments(values, variance), None
 
-    def scale(self, beside: Tensor | None, factor: Tensor) -> None:
+    def affine(self, beside: Tensor | None, factor: Tensor, values: Tensor) -> None:
         return None
 
     @in_double_precision

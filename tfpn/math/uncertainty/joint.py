@@ -15,7 +15,7 @@ from tfpn.math.operator import Operator, output_covariance
 from tfpn.math.posterior import Fixed, Functionals, Observed, Posterior
 from tfpn.math.precision import in_double_precision
 from tfpn.math.shapes import reshape, sizes
-from tfpn.math.uncertainty.base import Uncertainty, integrate
+from tfpn.math.uncertainty.base import Uncertainty, integrate, mix_values
 from tfpn.types import Array, Observations, Shape, Tensor
 
 
@@ -76,9 +76,18 @@ class Joint(Uncertainty):
         variance = tf.linalg.diag_part(pooled) + own
         return mean, variance, tf.linalg.set_diag(pooled, variance), nll
 
-    def mix(self, variance: Tensor, beside: Tensor | None, kernel: Tensor, missing: Tensor) -> Any:
+    def mix(
+        self,
+        values: Tensor,
+        variance: Tensor,
+        beside: Tensor | None,
+        kernel: Tensor,
+        bias: Tensor | None,
+        missing: Tensor,
+    ) -> Any:
+        mean = mix_values(values, kernel, bias, missing)
         covariance = mix_covariance(beside, kernel) * observed_pairs(missing)
-        return marginal_variance(covariance), covariance
+        return mean, marginal_variance(covariance), covariance
 
     def activate(
         self,
@@ -93,7 +102,7 @@ class Joint(Uncertainty):
         covariance = tf.where(observed_pairs(missing) > 0.0, covariance, 0.0)
         return mean, new_variance, covariance
 
-    def scale(self, beside: Tensor | None, factor: Tensor) -> Tensor:
+    def affine(self, beside: Tensor | None, factor: Tensor, values: Tensor) -> Tensor:
         return beside * factor[:, None, None] * factor
 
     @in_double_precision

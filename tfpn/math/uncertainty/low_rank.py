@@ -24,7 +24,7 @@ from tfpn.math.channels import mix_channels
 from tfpn.math.operator import Operator, output_covariance
 from tfpn.math.posterior import Fixed, Observed, Posterior
 from tfpn.math.precision import in_double_precision
-from tfpn.math.uncertainty.base import Uncertainty, integrate
+from tfpn.math.uncertainty.base import Uncertainty, integrate, mix_values
 from tfpn.types import Array, Observations, Shape, Tensor
 
 # Columns beyond the rank and rounds of the subspace iteration for the first layer's factors.
@@ -80,10 +80,20 @@ class LowRank(Uncertainty):
         factors = tf.matmul(weights[:, :, 0], beside, transpose_a=True)[:, :, 0]
         return mean, variance + factor_variance(factors), factors, nll
 
-    def mix(self, variance: Tensor, beside: Tensor | None, kernel: Tensor, missing: Tensor) -> Any:
+    def mix(
+        self,
+        values: Tensor,
+        variance: Tensor,
+        beside: Tensor | None,
+        kernel: Tensor,
+        bias: Tensor | None,
+        missing: Tensor,
+    ) -> Any:
+        mean = mix_values(values, kernel, bias, missing)
         remainder = remainder_variance(variance, beside)
         factors = mix_channels(beside, kernel) * (1.0 - missing)
-        return mix_channels(remainder, tf.square(kernel)) + factor_variance(factors), factors
+        mixed = mix_channels(remainder, tf.square(kernel)) + factor_variance(factors)
+        return mean, mixed, factors
 
     def activate(
         self,
@@ -97,7 +107,7 @@ class LowRank(Uncertainty):
         slope = activation.slope(values, variance)
         return *activation.moments(values, variance), beside * slope
 
-    def scale(self, beside: Tensor | None, factor: Tensor) -> Tensor:
+    def affine(self, beside: Tensor | None, factor: Tensor, values: Tensor) -> Tensor:
         return beside * factor
 
     @in_double_precision

@@ -1,0 +1,58 @@
+"""A mixture of equally likely draws, smoothed so that it has a density."""
+
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from tfpn.distributions.multivariate_normal import multivariate_normal
+from tfpn.types import Distribution, Tensor
+
+
+class NormalMixture(tfp.distributions.MixtureSameFamily):
+    """`tfp.distributions.MixtureSameFamily` of equally likely components that can be pickled."""
+
+    def __reduce__(self):
+        return equal_mixture, (self.components_distribution,)
+
+
+def equal_mixture(components: Distribution) -> Distribution:
+    """The mixture of equally likely distributions, of the batch shape [..., S]."""
+    logits = tf.zeros(components.batch_shape[-1:], components.dtype)
+    return NormalMixture(tfp.distributions.Categorical(logits=logits), components)
+
+
+def smoothed_mixture(
+    mean: Tensor, deviations: Tensor, covariance: Tensor, noise: Tensor, *, units: Tensor
+) -> Distribution:
+    """The mixture of draws with exactly their mean and covariance, and a density.
+
+    Each draw becomes a normal distribution with the covariance ``h^2 C + noise``, and moves towards
+    the mean by the factor ``sqrt(1 - h^2)``: so the mixture's covariance is ``C + noise``. The
+    bandwidth h is that of Silverman's rule for S draws of k variables.
+
+    Args:
+        mean: [..., k], in whose dtype the distribution is.
+        deviations: of the draws from the mean, [..., S, k].
+        covariance: C, the draws' [..., k, k], in units of ``units``.
+        noise: a covariance [k, k], or zero [1, 1], in the same units.
+        units: [k].
+
+    Returns:
+        A `NormalMixture`, batch shape [...] and event shape [k].
+
+    Example:
+
+    >>> import numpy as np
+    >>> draws = np.array([[-1.0], [1.0]])
+    >>> mixture = smoothed_mixture(
+    ...     np.zeros(1), draws, np.ones((1, 1)), np.zeros((1, 1)), units=np.ones(1))
+    >>> round(float(mixture.covariance()[0, 0]), 6)
+    1.0
+    """
+    count, size = deviations.shape[-2:]
+    squared = (4.0 / ((size + 2.0) * count)) ** (2.0 / (size + 4.0))
+    squared = min(squared, 1.0)
+    loc = mean[..., None, :] + (1.0 - squared) ** 0.5 * deviations
+    components = multivariate_normal(
+        loc.astype(mean.dtype), (squared * covariance + noise)[..., None, :, :], units=units
+    )
+    return equal_mixture(components)

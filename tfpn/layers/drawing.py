@@ -1,0 +1,54 @@
+"""Where layers that draw random numbers take them from."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfpn.checks import check_count
+from tfpn.math.replicas import replica_id
+from tfpn.types import Config, Mixin, Tensor
+
+# Differences of seeds between streams, and between replicas.
+_STREAM = 1 << 12
+_REPLICA = 1 << 18
+
+
+class Drawing(Mixin):
+    """Mix-in for layers with draws: fresh ones in every training step, the same in prediction."""
+
+    def _take_draws(self, seed, stream, num_waves, num_samples=None, num_training_samples=None):
+        """Keeps the arguments; to be called by the constructor.
+
+        Layers that only take their input's draws have no number of samples.
+        """
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+            raise ValueError(f"seed must be an integer or None, found {seed!r}.")
+        self.seed = seed
+        self.stream = check_count("stream", stream)
+        self.num_waves = check_count("num_waves", num_waves)
+        if num_samples is not None:
+            self.num_samples = check_count("num_samples", num_samples)
+            self.num_training_samples = check_count("num_training_samples", num_training_samples)
+
+    def _draw_config(self) -> Config:
+        """The arguments as saving writes them down."""
+        names = ("seed", "stream", "num_waves", "num_samples", "num_training_samples")
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
+
+    def _start_drawing(self) -> None:
+        """Makes the state that training counts its steps by."""
+        self.seed_generator = keras.random.SeedGenerator(self.seed)
+
+    def _next_seed(self, training: bool) -> Tensor:
+        """A new seed in training, which differs between replicas; in prediction always the same."""
+        if not training:
+            return tf.constant([_STREAM * self.stream, self.seed or 0], tf.int32)
+        return tf.cast(self.seed_generator.next(), tf.int32) + [_REPLICA * replica_id(), 0]
+
+    def _draw_options(self, training: bool) -> dict[str, Any]:
+        """Options of a strategy with draws: how many, and where they come from."""
+        options = {"waves": self.num_waves, "seed": self._next_seed(training), "fresh": training}
+        if hasattr(self, "num_samples"):
+            options["samples"] = self.num_training_samples if training else self.num_samples
+        return options

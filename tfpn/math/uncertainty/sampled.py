@@ -1,0 +1,295 @@
+"""Coherent uncertainty by draws of the function itself, each of which passes through the network.
+
+By Matheron's rule a draw of the posterior is a draw f~ of the prior plus a correction:
+
+    f~(x) + k(x, X) (K + S)^-1 (y - f~(X) - eps)        eps ~ N(0, S)
+
+An operator acts on the prior draw's plane waves in closed form (`tfpn.math.waves`), and on the
+correction as on a posterior mean. In a later layer each draw is an exact reading of a function, up
+to the layer's own observation noise. Draws are [B, S, N, c], 0 where unobserved. Values and
+variance are their mean and their variance, that is, the moments of the mixture of S draws.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfpn.math.activations import Activation
+from tfpn.math.channels import mix_channels
+from tfpn.math.operator import Operator, output_covariance
+from tfpn.math.posterior import Fixed, Observed
+from tfpn.math.precision import in_double_precision
+from tfpn.math.random import normal
+from tfpn.math.shapes import reshape, sizes
+from tfpn.math.uncertainty.base import Uncertainty
+from tfpn.math.uncertainty.diagonal import Diagonal
+from tfpn.math.waves import Waves, draw_waves
+from tfpn.types import Array, Observations, Shape, Tensor
+
+# Key of the observations dict.
+DRAWS = "draws"
+
+# Differences of seeds between the parts of a draw.
+_NOISE_SEED = 1 << 24
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampled(Uncertainty):
+    """Draws of the functions, S for each example.
+
+    Attributes:
+        samples: S, of the first convolution; later layers take their input's.
+        waves: number of plane waves in a draw of a prior.
+        seed: integer tensor [2]; None for zeros.
+        fresh: whether every example has draws of its own, as in training. Otherwise the draws are
+            common to all examples, and noise belongs to the observed points in their order along a
+            fixed direction: so the result for an example does not depend on others, on the order of
+            its points or on padding.
+    """
+
+    samples: int = 16
+    waves: int = 128
+    seed: tf.Tensor | None = None
+    fresh: bool = False
+
+    key = DRAWS
+    integrates_in_float64 = False
+    keeps_over_space = True
+    draws = True
+
+    def convolve(
+        self, observed: Observed, operator: Operator, beside: Tensor | None, missing: Tensor
+    ) -> Any:
+        observed = _readings(observed, beside)
+        waves = self._waves(observed, beside)
+        prior = waves(observed.finite_points())
+        moved = waves.flowed(operator)(operator.query)
+        correction, nll = self._correction(observed, operator, beside, prior)
+        draws = (moved + correction) * (1.0 - missing[:, None])
+        return *draw_moments(draws), draws, nll
+
+    @in_double_precision
+    def _correction(self, observed, operator, beside, prior):
+        """What the readings make of the operator's result, bias included, [B, S, M, c_out]."""
+        posterior = observed.posterior()
+        return self._mixed(posterior, operator, self._residual(posterior, beside, prior))
+
+    @in_double_precision
+    def integrate(
+        self, observed: Observed, region: Mapping[str, Any], beside: Tensor | None
+    ) -> Any:
+        """As `Uncertainty.integrate`.
+
+        Over R^d, where a prior draw has no integral, each draw is pooled by the integral of the
+        posterior mean that it gives; the variance is infinite, and the draws' spread is not.
+        """
+        observed = _readings(observed, beside)
+        posterior = observed.posterior()
+        once, twice = observed.kernel.integrals(posterior.points, **region)
+        readings = posterior.observations[0][:, None] if beside is None else beside
+        if region:
+            waves = self._waves(observed, beside)
+            readings = self._residual(posterior, beside, waves(posterior.points))
+        response, nll = posterior.respond(Fixed(once[:, None, None]), readings)
+        draws = response[:, :, 0, 0]
+        if region:
+            draws += waves.integral(region)
+        mean, variance = draw_moments(draws)
+        return mean, variance if region else tf.fill(tf.shape(mean), twice), draws, nll
+
+    def mix(
+        self,
+        values: Tensor,
+        variance: Tensor,
+        beside: Tensor | None,
+        kernel: Tensor,
+        bias: Tensor | None,
+        missing: Tensor,
+    ) -> Any:
+        draws = mix_channels(beside, kernel, bias) * (1.0 - missing[:, None])
+        return *draw_moments(draws), draws
+
+    def activate(
+        self,
+        activation: Activation,
+        values: Tensor,
+        variance: Tensor,
+        beside: Tensor | None,
+        missing: Tensor,
+    ) -> Any:
+        draws = activation.apply(beside)
+        if not activation.keeps_zero:
+            draws *= 1.0 - missing[:, None]
+        return *draw_moments(draws), draws
+
+    def affine(self, beside: Tensor | None, factor: Tensor, values: Tensor) -> Tensor:
+        assert beside is not None
+        if beside.shape[1] == 1:
+            return values[:, None]
+        mean = tf.reduce_mean(beside, axis=1, keepdims=True)
+        return values[:, None] + factor * (beside - mean)
+
+    def marginals(
+        self, observed: Observed, operator: Operator, beside: Tensor | None, missing: Tensor
+    ) -> Any:
+        """As `Uncertainty.marginals`, by the law of total variance: none of it is drawn here."""
+        readings = _readings(observed, beside)
+        mean, variance, *_ = Diagonal().convolve(readings, operator, None, missing)
+        if beside is None:
+            return mean, variance
+        mean, between = draw_moments(self._means(readings, operator, beside))
+        return mean, variance + between
+
+    @in_double_precision
+    def covariance(self, observed: Observed, operator: Operator, beside: Tensor | None) -> Tensor:
+        readings = _readings(observed, beside)
+        covariance = output_covariance(readings.posterior(), operator)
+        if beside is not None:
+            means = self._means(readings, operator, beside)
+            means -= tf.reduce_mean(means, axis=1, keepdims=True)
+            between = tf.einsum("bsma,bsna->bamn", means, means)
+            covariance += between / tf.cast(means.shape[1], means.dtype)
+        return covariance
+
+    @in_double_precision
+    def _means(self, observed, operator, beside):
+        """The operator on the posterior mean of each draw, [B, S, M, c_out]."""
+        return self._mixed(observed.posterior(), operator, beside)[0]
+
+    def _mixed(self, posterior, operator, columns):
+        response, nll = posterior.respond(operator.functionals(posterior.kernel), columns)
+        batch, samples, *shape = sizes(response)
+        mixed = operator.mix(reshape(response, [[batch, samples], *shape]))
+        return reshape(mixed, [batch, samples, *sizes(mixed)[1:]]), nll
+
+    def joint_covariance(self, pooled: Observations) -> Array:
+        draws = np.asarray(pooled[DRAWS], np.float64)
+        deviations = draws - draws.mean(axis=1, keepdims=True)
+        return np.swapaxes(deviations, 1, 2) @ deviations / draws.shape[1]
+
+    @staticmethod
+    def query_points(channels: int) -> int | None:
+        return 512  # times draws and operators
+
+    def shape(self, values_shape: Shape, given: Shape | None = None) -> Any:
+        batch, *others = values_shape
+        return (batch, None if given is None else given[1], *others)
+
+    def _waves(self, observed: Observed, beside: Tensor | None) -> Waves:
+        """Draws of the prior, as many as there are of the readings."""
+        known = tf.reduce_any(tf.math.is_finite(observed.variance), axis=-1, keepdims=True)
+        centre = middle(observed.finite_points(), known)
+        return draw_waves(
+            observed.kernel,
+            observed.values.shape[-1],
+            centre,
+            samples=self.samples if beside is None else beside.shape[1],
+            waves=self.waves,
+            seed=self._seed(known),
+            fresh=self.fresh,
+            wide=observed.needs_float64,
+        )
+
+    def _seed(self, known):
+        """The seed, of which a compiler does not know that it is constant.
+
+        Else XLA would draw all numbers while it compiles, which takes minutes.
+        """
+        seed = tf.zeros([2], tf.int32) if self.seed is None else self.seed
+        return seed + tf.cast(tf.reduce_max(tf.cast(known, tf.int32)) > 1, tf.int32)
+
+    def _residual(self, posterior, beside, prior):
+        """``y - f~(X) - eps``, [B, S, N, c]."""
+        values, variance = posterior.observations
+        readings = values[:, None] if beside is None else beside
+        known = tf.math.is_finite(variance)
+        std = tf.where(known, tf.sqrt(tf.where(known, variance, 1.0)), 0.0)
+        ties = None if beside is not None else values
+        samples, channels = prior.shape[1], values.shape[-1]
+        noise = self._noise(posterior.points, known, std, ties, samples, channels)
+        return readings - prior - noise * tf.linalg.matrix_transpose(std)[:, None]
+
+    def _noise(self, points, known, std, values, samples, channels):
+        """Standard normal numbers, [B, S, N, c]."""
+        seed = self._seed(known) + tf.constant([0, _NOISE_SEED])
+        batch, size = tf.shape(points)[0], tf.shape(points)[1]
+        if self.fresh:
+            shape = [batch, samples, size, channels]
+            return normal(shape, seed, points.dtype)
+        # The first rows do not depend on how many there are.
+        table = normal([size, channels, samples], seed, points.dtype)
+        number = _ranks(points, known, std, values)  # [B, G, N]
+        if number.shape[1] == 1:
+            found = tf.gather(table, number[:, 0])
+        else:
+            flat = tf.reshape(table, [size * channels, samples])
+            rows = tf.linalg.matrix_transpose(number) * channels + tf.range(channels)
+            found = tf.gather(flat, rows)
+        return tf.transpose(found, [0, 3, 1, 2])
+
+
+def middle(points: Tensor, known: Tensor) -> Tensor:
+    """The middle of the box around each example's known points, 0 without any, [B, 1, d].
+
+    It moves with the points, and listing one of them twice changes nothing.
+
+    Args:
+        points: [B, N, d], finite.
+        known: bool [B, N, 1].
+    """
+    infinity = tf.constant(math.inf, points.dtype)
+    low = tf.reduce_min(tf.where(known, points, infinity), axis=1, keepdims=True)
+    high = tf.reduce_max(tf.where(known, points, -infinity), axis=1, keepdims=True)
+    return tf.where(low <= high, 0.5 * (low + high), 0.0)
+
+
+def _ranks(points, known, std, values):
+    """Each observed point's number in their order along a fixed direction, [B, G, N].
+
+    Points of one place come in the order of what was read there.
+
+    Args:
+        points: [B, N, d].
+        known: bool [B, G, N].
+        std: [B, G, N].
+        values: [B, N, c], or None where all that is known of a point is its place.
+    """
+    direction = np.sqrt(1.0 + np.arange(points.shape[-1])) % 1.0 + 0.5
+    along = zip(tf.unstack(points, axis=-1), direction.tolist(), strict=True)
+    infinity = tf.constant(math.inf, points.dtype)
+    place = tf.where(known, tf.add_n([x * part for x, part in along])[:, None], infinity)
+    if values is None:
+        order = tf.argsort(place, axis=-1, stable=True)
+    else:
+        read = tf.linalg.matrix_transpose(values)
+        if std.shape[1] == 1:
+            read = tf.reduce_mean(read, axis=1, keepdims=True)
+        first = tf.argsort(tf.where(known, read + 0.618 * std, infinity), axis=-1, stable=True)
+        second = tf.argsort(tf.gather(place, first, batch_dims=2), axis=-1, stable=True)
+        order = tf.gather(first, second, batch_dims=2)
+    return tf.argsort(order, axis=-1)
+
+
+def _readings(observed, draws):
+    """The observations as they are, or draws as readings.
+
+    Their noise is what the variance holds beside that of the draws: mostly none. Values are the
+    first draw then, of which the marginal likelihood is.
+    """
+    if draws is None:
+        return observed
+    _, spread = draw_moments(draws)
+    variance = tf.nn.relu(tf.stop_gradient(observed.variance - spread))
+    return dataclasses.replace(observed, values=draws[:, 0], variance=variance)
+
+
+def draw_moments(draws: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance over the draws, [B, S, ...] -> [B, ...]."""
+    if draws.shape[1] == 1:
+        return draws[:, 0], tf.zeros_like(draws[:, 0])
+    mean = tf.reduce_mean(draws, axis=1)
+    return mean, tf.reduce_mean(tf.math.squared_difference(draws, mean[:, None]), axis=1)

@@ -1,0 +1,190 @@
+"""Draws of Gaussian process priors as sums of plane waves (random Fourier features).
+
+A stationary prior is a mean over its spectrum of plane waves with random amplitudes. Every plane
+wave is an eigenfunction of a flow ``exp(D)``, and its integral over a box or a disc is a closed
+form. With F frequencies omega_j, and for each channel a_j and b_j standard normal,
+
+    f(x)           = s / sqrt(F) sum_j a_j cos(omega_j . x) + b_j sin(omega_j . x)
+    (exp(D) f)(x)  = the same with a_j - i b_j times exp(i w . beta - w . Sigma w / 2), w = omega_j
+
+Frequencies are constants for gradients. What a draw owes to the kernel's parameters is in its
+amplitudes: they are weighted by the root of the spectral density relative to that of the draw,
+which is 1, with the right derivative. So priors of several channels can share frequencies, which
+makes one product of all of them.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import tensorflow as tf
+
+from tfpn.math.channels import mix_channels
+from tfpn.math.kernels import Kernel
+from tfpn.math.operator import Operator
+from tfpn.math.random import normal, uniform
+from tfpn.math.shapes import reshape, sizes
+from tfpn.types import Tensor
+
+# Below this the mean of cosines is J_1, beyond it Hankel's expansion, both to 1e-15.
+_FAR_BESSEL = 25.0
+_BESSEL_NODES = 64
+_HANKEL_TERMS = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Waves:
+    """S functions of c channels for each example, as sums of F plane waves. Made by `draw_waves`.
+
+    Attributes:
+        frequencies: omega [S, F, d].
+        amplitudes: of cosines and sines [S, 2 F, c], the same for all examples.
+        centre: of each example's points [B, 1, d], from which waves are measured.
+        phases: added to the waves' angles, in turns, [B, S, 1, F], or None.
+        wide: whether float32 angles are computed in float64.
+    """
+
+    frequencies: tf.Tensor
+    amplitudes: tf.Tensor
+    centre: tf.Tensor
+    phases: tf.Tensor | None = None
+    wide: bool = False
+
+    def __call__(self, points: Tensor) -> Tensor:
+        """The functions' values at points [B, N, d], [B, S, N, c]."""
+        return self._sum(*self._cosines(points))
+
+    def flowed(self, operator: Operator) -> Self:
+        """``sum_k W_k exp(D_k)`` of the functions, without bias, of c_out channels."""
+        drift = tf.einsum("sfd,kd->sfk", self.frequencies, operator.drift)[..., None]
+        decay = tf.exp(
+            -0.5
+            * tf.einsum("sfd,kde,sfe->sfk", self.frequencies, operator.diffusion, self.frequencies)
+        )[..., None]
+        real, imaginary = decay * tf.cos(drift), decay * tf.sin(drift)
+        a, b = (tf.expand_dims(t, 2) for t in tf.split(self.amplitudes, 2, axis=1))
+        moved = tf.concat([a * real + b * imaginary, b * real - a * imaginary], axis=1)
+        count, channels, out = operator.weights.shape
+        samples, size = sizes(self.amplitudes)[:2]
+        flat = tf.reshape(operator.weights, [count * channels, out])
+        mixed = mix_channels(reshape(moved, [samples, size, count * channels]), flat)
+        return dataclasses.replace(self, amplitudes=mixed)
+
+    def integral(self, region: Mapping[str, Any]) -> Tensor:
+        """The functions' integrals over a region, [B, S, c].
+
+        Args:
+            region: dict of a ``box`` or a ``disc``, as `Kernel.integrals` takes it.
+        """
+        dim = self.frequencies.shape[-1]
+        if "box" in region:
+            low, high = (tf.broadcast_to(side, [dim]) for side in region["box"])
+            middle, half = 0.5 * (low + high), 0.5 * (high - low)
+            factor = tf.reduce_prod(2.0 * half * _sinc(self.frequencies * half), axis=-1)
+        else:
+            middle, radius = region["disc"]
+            distance = radius * tf.norm(self.frequencies, axis=-1)
+            wide = 2.0 * math.pi * _bessel_ratio(tf.cast(distance, tf.float64))
+            factor = tf.square(radius) * tf.cast(wide, radius.dtype)
+        factor = factor[None, :, None]
+        middle = tf.zeros_like(self.centre) + middle
+        cosines, sines = self._cosines(middle)
+        return self._sum(cosines * factor, sines * factor)[:, :, 0]
+
+    def _cosines(self, points):
+        """Cosines and sines of the waves at points, [B, S, N, F] each."""
+        points, centre, frequencies = (
+            tf.cast(t, tf.float64) if self.wide else t
+            for t in (points, self.centre, self.frequencies)
+        )
+        # Not a product of matrices, which may be of lower precision on a GPU.
+        relative = tf.unstack((points - centre)[:, None, :, None], axis=-1)
+        frequencies = tf.unstack(frequencies[:, None] / (2.0 * math.pi), axis=-1)
+        turns = tf.add_n([x * f for x, f in zip(relative, frequencies, strict=True)])
+        turns = tf.cast(turns - tf.round(turns), self.amplitudes.dtype)
+        if self.phases is not None:
+            turns += self.phases
+        angles = 2.0 * math.pi * turns
+        return tf.cos(angles), tf.sin(angles)
+
+    def _sum(self, cosines, sines):
+        features = tf.concat([cosines, sines], axis=-1)
+        batch, samples, size, count = sizes(features)
+        if samples != 1:
+            return tf.matmul(features, self.amplitudes)
+        mixed = mix_channels(reshape(features, [batch, size, count]), self.amplitudes[0])
+        return mixed[:, None]
+
+
+def draw_waves(
+    kernel: Kernel,
+    channels: int,
+    centre: Tensor,
+    *,
+    samples: int,
+    waves: int,
+    seed: Tensor,
+    fresh: bool,
+    wide: bool = False,
+) -> Waves:
+    """Draws of zero-mean priors with a kernel.
+
+    Args:
+        kernel: with parameters that all channels share, or with some for each channel.
+        channels: c.
+        centre: [B, 1, d], where the angle of waves is 0.
+        samples: S, independent of each other.
+        waves: F.
+        seed: integer tensor [2].
+        fresh: whether examples have draws of their own. They then share amplitudes, with
+            independent phases, which makes the draws of different examples uncorrelated, and
+            independent as F grows. Otherwise all examples have the same draws.
+        wide: as of `Waves`.
+
+    Returns:
+        `Waves`, of c channels.
+    """
+    dtype, dim = centre.dtype, centre.shape[-1]
+    seeds = (seed + tf.constant(step, seed.dtype) for step in ([1, 0], [0, 1 << 20]))
+    shift = uniform([samples, 1, dim + 1], next(seeds), dtype)
+    frequencies = kernel.sample_frequencies(waves, shift)
+    flat = tf.reshape(frequencies, [samples * waves, dim])
+    density = kernel.log_spectral_density(flat)  # [c, ..., S F]
+    drawn = tf.stop_gradient(density)
+    if kernel.each:
+        drawn = tf.reduce_logsumexp(drawn, axis=0) - math.log(channels)
+    relative = tf.exp(0.5 * (density - drawn))
+    scale = kernel.signal_std[..., None] * relative / math.sqrt(waves)
+    scale = tf.transpose(tf.reshape(scale, [-1, samples, waves]), [1, 2, 0])  # [S, F, c or 1]
+    numbers = normal([samples, 2 * waves, channels], seed, dtype)
+    amplitudes = numbers * tf.concat([scale, scale], axis=1)
+    phases = None
+    if fresh:
+        shape = [tf.shape(centre)[0], samples, 1, waves]
+        phases = uniform(shape, next(seeds), dtype)
+    return Waves(frequencies, amplitudes, tf.stop_gradient(centre), phases, wide)
+
+
+def _sinc(x):
+    """``sin(x) / x``."""
+    small = tf.abs(x) < 1e-4
+    safe = tf.where(small, tf.ones_like(x), x)
+    return tf.where(small, 1.0 - tf.square(x) / 6.0, tf.sin(safe) / safe)
+
+
+def _bessel_ratio(x):
+    """``J_1(x) / x`` for x >= 0 in float64: XLA has no Bessel function of this kind."""
+    near = tf.minimum(x, _FAR_BESSEL)[..., None]
+    nodes = math.pi * (np.arange(_BESSEL_NODES) + 0.5) / _BESSEL_NODES
+    terms = np.square(np.sin(nodes)) * tf.cos(near * np.cos(nodes))
+    close = tf.reduce_mean(terms, axis=-1)
+    far = tf.maximum(x, _FAR_BESSEL)
+    sums, term = [tf.ones_like(far), tf.zeros_like(far)], tf.ones_like(far)
+    for k in range(1, _HANKEL_TERMS):
+        term *= (4.0 - (2 * k - 1) ** 2) / (8.0 * k * far)
+        sums[k % 2] += term * (-1.0) ** (k // 2)
+    angle = far - 0.75 * math.pi
+    wave = sums[0] * tf.cos(angle) - sums[1] * tf.sin(angle)
+    return tf.where(x < _FAR_BESSEL, close, tf.sqrt(2.0 / (math.pi * far)) * wave / far)
