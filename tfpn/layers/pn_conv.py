@@ -7,7 +7,12 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.checks import check_choice, check_count, check_flag
-from tfpn.layers.convolution import DIFFUSION_PER_SPACING, DRIFT_PER_SPACING, GPConvolution
+from tfpn.layers.convolution import (
+    DIFFUSION_PER_SPACING,
+    GPConvolution,
+    initial_diffusion,
+    initial_drift,
+)
 from tfpn.layers.drawing import Drawing
 from tfpn.math.kernels import read_mixture
 from tfpn.math.missing import missing_mask
@@ -15,7 +20,7 @@ from tfpn.math.operator import Operator
 from tfpn.math.posterior import NOISE
 from tfpn.math.stochastic import ESTIMATORS, PROBES, Estimator
 from tfpn.math.uncertainty import KEYS_BESIDE, UNCERTAINTY, strategy
-from tfpn.spacing import lattice, point_spacing
+from tfpn.spacing import point_spacing
 from tfpn.types import (
     Config,
     Distribution,
@@ -228,12 +233,12 @@ class PNConv(Drawing, GPConvolution):
                 name="bias", shape=(self.filters,), initializer=self.bias_initializer
             )
         self.drift = self.add_weight(
-            name="drift", shape=(self.num_basis, dim), initializer=_initial_drift
+            name="drift", shape=(self.num_basis, dim), initializer=initial_drift
         )
         self.diffusion_factor = self.add_weight(
             name="diffusion_factor",
             shape=(self.num_basis, dim, dim),
-            initializer=_initial_diffusion,
+            initializer=initial_diffusion,
         )
         self._build_flow_unit()
 
@@ -246,9 +251,9 @@ class PNConv(Drawing, GPConvolution):
             )
 
     def _reset_flows(self):
-        self.drift.assign(_initial_drift(self.drift.shape, self.drift.dtype))
+        self.drift.assign(initial_drift(self.drift.shape, self.drift.dtype))
         factor = self.diffusion_factor
-        factor.assign(_initial_diffusion(factor.shape, factor.dtype))
+        factor.assign(initial_diffusion(factor.shape, factor.dtype))
 
     def flow_parameters(self) -> tuple[Tensor, Tensor]:
         """The drifts beta [K, d] and diffusions Sigma [K, d, d] in units of the points.
@@ -402,11 +407,3 @@ class PNConv(Drawing, GPConvolution):
             and keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
         }
-
-
-def _initial_drift(shape, dtype):
-    return tf.constant(DRIFT_PER_SPACING * lattice(*shape), dtype)
-
-
-def _initial_diffusion(shape, dtype):
-    return tf.constant(DIFFUSION_PER_SPACING * np.broadcast_to(np.eye(shape[-1]), shape), dtype)

@@ -17,6 +17,7 @@ from tfpn.files import write_by
 from tfpn.layers.base import GPPosteriorLayer
 from tfpn.models.checked import Checked
 from tfpn.models.head import domain_unit
+from tfpn.models.inputs import check_shared, first_examples, warn_of_unequal
 from tfpn.models.predictive import Predictive, not_calibrated
 from tfpn.models.prior_start import Verbose, fit_first_prior
 from tfpn.models.readings_seen import ReadingsSeen
@@ -24,7 +25,7 @@ from tfpn.models.target_scale import TargetScale, first_targets
 from tfpn.models.temperature import Temperature
 from tfpn.models.trainable import Trainable
 from tfpn.spacing import point_spacing, typical_number
-from tfpn.types import Array, ArrayLike, Config, DType, Layer, PathLike, Tensor
+from tfpn.types import ArrayLike, Config, Layer, PathLike, Tensor
 
 
 class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
@@ -222,7 +223,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         self._check_missing(data["variance"])
         noise = self._block_noise(data["variance"])
         if self._config["input_noise"] == "shared":
-            _warn_of_unequal(noise)
+            warn_of_unequal(noise)
         spacing = point_spacing(data["points"], data["variance"])
         dtype = inputs["points"].dtype
         if not float(np.finfo(dtype).tiny) < spacing**2 < float(np.finfo(dtype).max):
@@ -337,62 +338,6 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
 def _is_concrete(value):
     """Whether it holds numbers now: an array, or a tensor outside of traced functions."""
     return isinstance(value, np.ndarray) or hasattr(value, "numpy")
-
-
-def network_inputs(dim: int, channels: int, dtype: DType, query: bool = False) -> dict[str, Any]:
-    """Symbolic inputs by name: points, values, variance and, if asked for, query points."""
-    sizes = {"points": dim, "values": channels, "variance": channels}
-    if query:
-        sizes["query"] = dim
-    return {key: keras.Input((None, size), dtype=dtype, name=key) for key, size in sizes.items()}
-
-
-def check_shared(variance: Tensor) -> None:
-    """Raises ValueError if a point is observed in some channels only."""
-    observed = np.isfinite(variance)
-    if np.any(observed.any(-1) != observed.all(-1)):
-        raise ValueError(
-            "some points are observed in some channels only, which input_noise='shared' cannot "
-            "represent: build the model with input_noise='channel'."
-        )
-
-
-def _warn_of_unequal(variance):
-    known = variance[np.isfinite(variance).all(-1)]
-    low, high = known.min(-1), known.max(-1)
-    if np.any(low < 0.9 * high):
-        warnings.warn(
-            "the channels of some points have different variances, of which "
-            "input_noise='shared' takes the mean: build the model with input_noise='channel' "
-            "to keep them apart.",
-            stacklevel=3,
-        )
-
-
-def first_examples(dataset: Any, count: int = 256) -> dict[str, Array]:
-    """The first ``count`` examples of a batched data set as one dict."""
-    batches, examples = [], 0
-    for element in dataset:
-        batch = element[0] if isinstance(element, (tuple, list)) else element
-        if len(batch["points"].shape) != 3:
-            raise ValueError(
-                f"adapt needs a batched data set; its points have shape {batch['points'].shape}, "
-                "expected [B, N, d]: call .batch() on it."
-            )
-        batches.append({key: np.asarray(value) for key, value in batch.items()})
-        examples += len(batches[-1]["points"])
-        if examples >= count:
-            break
-    size = max(batch["points"].shape[1] for batch in batches)
-
-    def padded(array, fill):
-        return np.pad(array, [(0, 0), (0, size - array.shape[1]), (0, 0)], constant_values=fill)
-
-    fills = {"points": 0.0, "values": 0.0, "variance": np.inf}
-    return {
-        key: np.concatenate([padded(batch[key], fill) for batch in batches])
-        for key, fill in fills.items()
-    }
 
 
 def _save(save, path, single):

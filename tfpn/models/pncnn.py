@@ -20,7 +20,8 @@ from tfpn.models.head import (
     pooling_layer,
     read_pooling,
 )
-from tfpn.models.network import PNNetwork, network_inputs
+from tfpn.models.inputs import network_inputs
+from tfpn.models.network import PNNetwork
 from tfpn.models.query_grid import OBSERVED, QueryGrid, grid, read_grid
 from tfpn.types import (
     ActivationLike,

@@ -21,7 +21,8 @@ from tfpn.math.uncertainty import STEERABLE, UNCERTAINTY
 from tfpn.models.arguments import check_arguments
 from tfpn.models.blocks import Block
 from tfpn.models.head import linear_head, points_dtype, pooling_layer, read_pooling
-from tfpn.models.network import PNNetwork, network_inputs
+from tfpn.models.inputs import network_inputs
+from tfpn.models.network import PNNetwork
 from tfpn.models.readout import FieldReadout
 from tfpn.models.steerable_checks import (
     check_flow,

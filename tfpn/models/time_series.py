@@ -22,7 +22,8 @@ from tfpn.models.head import (
     pooling_layers,
     read_pooling,
 )
-from tfpn.models.network import PNNetwork, first_examples, network_inputs
+from tfpn.models.inputs import first_examples, network_inputs
+from tfpn.models.network import PNNetwork
 from tfpn.models.pncnn import PNCNN
 from tfpn.models.prior_start import Verbose
 from tfpn.models.query_grid import QueryGrid, grid
@@ -57,9 +58,6 @@ from tfpn.types import (
     Trains,
     VarianceEstimator,
 )
-
-# Examples from which `adapt` starts the convolution of the readings.
-_ADAPT_EXAMPLES = 256
 
 # Distance from which two times are two, in units of the shortest length scale at the start: within
 # it series of that scale stay the same to 5e-5.
@@ -397,14 +395,13 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
         data = {key: np.asarray(data[key]) for key in KEYS}
         pooling, query = self._config["pooling"], self._config["query"]
         warn_of_points_outside(data, pooling)
-        if query == "union" or self._config["missingness"] == "intensity":
+        intensity = self._config["missingness"] == "intensity"
+        if query == "union" or intensity:
             lengths = np.exp(np.asarray(self.get_layer("conv_1").log_length_scale))
             self.get_layer("entry_weights").set_width(_WIDTH * float(lengths.min()))
-        if self._config["missingness"] == "intensity":
-            some = {key: array[:_ADAPT_EXAMPLES] for key, array in data.items()}
-            weights, widths = self.get_layer("entry_weights")(some)
-            readings = self.get_layer("readings")(some, weights, widths)
-            adapt_readings(self.blocks[0].readings, some, readings["values"], weights)
+        if intensity:
+            given = self.get_layer("entry_weights"), self.get_layer("readings")
+            adapt_readings(self.blocks[0].readings, *given, data)
         if query != "union":
             step = (pooling[1] - pooling[0]) / query
             readers = [layer for layer, _ in self.blocks[0].convolutions]

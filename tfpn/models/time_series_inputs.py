@@ -15,6 +15,9 @@ from tfpn.math.uncertainty.sampled import DRAWS, Sampled, draw_moments
 from tfpn.spacing import point_spacing
 from tfpn.types import DType, Observations, Tensor
 
+# Examples from which `adapt_readings` starts the convolution.
+_ADAPT_EXAMPLES = 256
+
 # What is wanted of statics and their variances.
 FINITE = "a known static is a finite number; give statics_variance +inf where it is not known"
 KNOWN = "0 says that a static is known and +inf that it is not; it has no noise"
@@ -91,7 +94,7 @@ class Readings(GPLayer):
         return self._spec(observations["values"].shape, points=observations["points"])
 
 
-def adapt_readings(layer: Any, observations: Observations, values: Tensor, weights: Tensor) -> None:
+def adapt_readings(layer: Any, weigh: Any, indicate: Any, observations: Observations) -> None:
     """Sets the convolution of what `Readings` gives to start values, as its `adapt` would.
 
     An entry whose time repeats another counts by its weight, and the spacing is that of the
@@ -99,10 +102,13 @@ def adapt_readings(layer: Any, observations: Observations, values: Tensor, weigh
 
     Args:
         layer: the `PNConv`.
-        observations: as given to `Readings`.
-        values: of its output.
-        weights: of `EntryWeights`.
+        weigh: the `EntryWeights`.
+        indicate: the `Readings`.
+        observations: of which the first 256 examples are taken.
     """
+    observations = {key: array[:_ADAPT_EXAMPLES] for key, array in observations.items()}
+    weights, widths = weigh(observations)
+    values = indicate(observations, weights, widths)["values"]
     layer.set_spacing(point_spacing(observations["points"], observations["variance"]))
     squares = np.square(np.asarray(values, np.float64))
     if layer.prior == "shared":

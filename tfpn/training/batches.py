@@ -60,7 +60,11 @@ class ShuffledBatches(keras.utils.PyDataset):
         super().__init__()
         self.x, self.y, self.batch_size, self.seed, self.ranges = x, y, batch_size, seed, ranges
         self.weights = weights
-        self._thinning = {"whole": whole, "drop_channels": drop_channels, "together": together}
+        self._thinning: dict[str, Any] = {
+            "whole": whole,
+            "drop_channels": drop_channels,
+            "together": together,
+        }
         self._keep = tuple(thin)
         self._lengths = lengths(x["variance"]) if by_length else None
         self.set_epoch(0)

@@ -1,0 +1,66 @@
+"""A model's symbolic inputs, and looks at the data that it starts from."""
+
+import warnings
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfpn.types import Array, DType, Tensor
+
+
+def network_inputs(dim: int, channels: int, dtype: DType, query: bool = False) -> dict[str, Any]:
+    """Symbolic inputs by name: points, values, variance and, if asked for, query points."""
+    sizes = {"points": dim, "values": channels, "variance": channels}
+    if query:
+        sizes["query"] = dim
+    return {key: keras.Input((None, size), dtype=dtype, name=key) for key, size in sizes.items()}
+
+
+def check_shared(variance: Tensor) -> None:
+    """Raises ValueError if a point is observed in some channels only."""
+    observed = np.isfinite(variance)
+    if np.any(observed.any(-1) != observed.all(-1)):
+        raise ValueError(
+            "some points are observed in some channels only, which input_noise='shared' cannot "
+            "represent: build the model with input_noise='channel'."
+        )
+
+
+def warn_of_unequal(variance: Array) -> None:
+    """Warns if the channels of some points differ in variance by more than a tenth."""
+    known = variance[np.isfinite(variance).all(-1)]
+    low, high = known.min(-1), known.max(-1)
+    if np.any(low < 0.9 * high):
+        warnings.warn(
+            "the channels of some points have different variances, of which "
+            "input_noise='shared' takes the mean: build the model with input_noise='channel' "
+            "to keep them apart.",
+            stacklevel=3,
+        )
+
+
+def first_examples(dataset: Any, count: int = 256) -> dict[str, Array]:
+    """The first ``count`` examples of a batched data set as one dict."""
+    batches, examples = [], 0
+    for element in dataset:
+        batch = element[0] if isinstance(element, (tuple, list)) else element
+        if len(batch["points"].shape) != 3:
+            raise ValueError(
+                f"adapt needs a batched data set; its points have shape {batch['points'].shape}, "
+                "expected [B, N, d]: call .batch() on it."
+            )
+        batches.append({key: np.asarray(value) for key, value in batch.items()})
+        examples += len(batches[-1]["points"])
+        if examples >= count:
+            break
+    size = max(batch["points"].shape[1] for batch in batches)
+
+    def padded(array, fill):
+        return np.pad(array, [(0, 0), (0, size - array.shape[1]), (0, 0)], constant_values=fill)
+
+    fills = {"points": 0.0, "values": 0.0, "variance": np.inf}
+    return {
+        key: np.concatenate([padded(batch[key], fill) for batch in batches])
+        for key, fill in fills.items()
+    }
