@@ -1,6 +1,6 @@
 """What convolution layers share: points of the result, and the start from data."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -12,8 +12,8 @@ from tfpn.fitting import FittedPrior, fit_prior
 from tfpn.layers.base import GPPosteriorLayer
 from tfpn.math.missing import penalty
 from tfpn.math.pieces import in_pieces, piece_length
-from tfpn.spacing import lattice, point_spacing
-from tfpn.types import Config, DType, Observations, Tensor
+from tfpn.spacing import point_spacing
+from tfpn.types import Config, Observations, Tensor
 
 # Initial length scale, drift step and diffusion radius, in units of the points' spacing.
 LENGTH_PER_SPACING = 1.0
@@ -177,13 +177,3 @@ class GPConvolution(GPPosteriorLayer):
         if self.noise == "shared":  # one channel tells for all
             return penalty(variance[..., :1])
         return penalty(tf.reduce_min(variance, axis=-1, keepdims=True))
-
-
-def initial_drift(shape: Sequence[int], dtype: DType) -> Tensor:
-    """Start of drifts [K, d], in units of the points' spacing."""
-    return tf.constant(DRIFT_PER_SPACING * lattice(*shape), dtype)
-
-
-def initial_diffusion(shape: Sequence[int], dtype: DType) -> Tensor:
-    """Start of the diffusions' factors [K, d, d], in units of the points' spacing."""
-    return tf.constant(DIFFUSION_PER_SPACING * np.broadcast_to(np.eye(shape[-1]), shape), dtype)

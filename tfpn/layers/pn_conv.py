@@ -7,13 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.checks import check_choice, check_count, check_flag
-from tfpn.layers.convolution import (
-    DIFFUSION_PER_SPACING,
-    GPConvolution,
-    initial_diffusion,
-    initial_drift,
-)
+from tfpn.layers.convolution import DIFFUSION_PER_SPACING
 from tfpn.layers.drawing import Drawing
+from tfpn.layers.flows import DriftDiffusions
 from tfpn.math.kernels import read_mixture
 from tfpn.math.missing import missing_mask
 from tfpn.math.operator import Operator
@@ -35,7 +31,7 @@ from tfpn.types import (
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class PNConv(Drawing, GPConvolution):
+class PNConv(Drawing, DriftDiffusions):
     """Convolution of a Gaussian process: ``A f = sum_k W_k exp(D_k) f + bias``, exactly.
 
     The input channels are observations of GPs with an RBF prior, conditioned on exactly; each
@@ -107,9 +103,9 @@ class PNConv(Drawing, GPConvolution):
 
     Input:
         The observations dict (points [B, N, d], values and variance [B, N, c_in]); in ``call`` a
-        second argument ``query`` [B, M, d] gives the output's points, by default the input's. Many
-        of them are taken in pieces (outside of training and traced functions), but for
-        "stochastic", "sampled", "low_rank" and "joint", whose memory grows with M, M, M^2 and M^2.
+        second argument ``query`` [B, M, d] gives the output's points, by default the input's.
+        Outside of training many of them are taken in pieces, but for "stochastic", "sampled",
+        "low_rank" and "joint", whose memory grows with M, M, M^2 and M^2.
 
     Output:
         The observations dict at the input's points (padding stays unobserved), or at all query
@@ -232,15 +228,7 @@ class PNConv(Drawing, GPConvolution):
             self.bias = self.add_weight(
                 name="bias", shape=(self.filters,), initializer=self.bias_initializer
             )
-        self.drift = self.add_weight(
-            name="drift", shape=(self.num_basis, dim), initializer=initial_drift
-        )
-        self.diffusion_factor = self.add_weight(
-            name="diffusion_factor",
-            shape=(self.num_basis, dim, dim),
-            initializer=initial_diffusion,
-        )
-        self._build_flow_unit()
+        self._build_flows(self.num_basis, dim)
 
     def _check_shapes_beside(self, shapes):
         super()._check_shapes_beside(shapes)
@@ -249,33 +237,6 @@ class PNConv(Drawing, GPConvolution):
                 f"{type(self).__name__} {self.name!r} with uncertainty={self.uncertainty!r} takes "
                 f"no {key}: all convolutions of a network need the same uncertainty."
             )
-
-    def _reset_flows(self):
-        self.drift.assign(initial_drift(self.drift.shape, self.drift.dtype))
-        factor = self.diffusion_factor
-        factor.assign(initial_diffusion(factor.shape, factor.dtype))
-
-    def flow_parameters(self) -> tuple[Tensor, Tensor]:
-        """The drifts beta [K, d] and diffusions Sigma [K, d, d] in units of the points.
-
-        The weights ``drift`` and ``diffusion_factor`` (L of ``Sigma = L L^T``) are in units of a
-        length that is not trained, ``exp(log_flow_unit)``: the spacing that the layer was built
-        with or that `adapt` measured.
-
-        Example:
-
-        >>> import numpy as np, tfpn
-        >>> layer = tfpn.layers.PNConv(2, 3, spacing=0.5, dtype="float64")
-        >>> layer.build({key: (None, 9, 1) for key in ("points", "values", "variance")})
-        >>> layer.drift.numpy().ravel().tolist()
-        [0.0, -1.0, 1.0]
-        >>> np.round(layer.flow_parameters()[0], 9).ravel().tolist()
-        [0.0, -0.5, 0.5]
-        """
-        unit = tf.exp(self._cast(self.log_flow_unit))
-        factor = unit * self._cast(self.diffusion_factor)
-        diffusion = tf.matmul(factor, factor, transpose_b=True)
-        return unit * self._cast(self.drift), diffusion
 
     def adapt(self, data: Observations) -> None:
         """As `GPConvolution.adapt`; with prior="channel" each channel's own spacing and size count.
