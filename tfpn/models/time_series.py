@@ -3,11 +3,8 @@
 from typing import Any, Literal
 
 import keras
-import numpy as np
-import tensorflow as tf
 
 from tfpn.checks import check_choice, check_count, check_positive
-from tfpn.contract import KEYS
 from tfpn.layers import PNConv
 from tfpn.layers.prob_activation import activation_config
 from tfpn.math.kernels import kernel_config
@@ -15,11 +12,10 @@ from tfpn.math.posterior import NOISE
 from tfpn.math.uncertainty import UNCERTAINTY
 from tfpn.models.blocks import channel_block
 from tfpn.models.head import linear_head, points_dtype, pooling_layers, read_pooling
-from tfpn.models.network import PNNetwork, check_outputs, first_examples, network_inputs
+from tfpn.models.network import PNNetwork, check_outputs, network_inputs
 from tfpn.models.pncnn import PNCNN
-from tfpn.models.prior_start import Verbose
 from tfpn.models.time_series_block import SporadicBlock
-from tfpn.models.time_series_checks import check_statics, read_query, warn_of_points_outside
+from tfpn.models.time_series_checks import check_statics, read_query
 from tfpn.models.time_series_inputs import (
     Beside,
     Context,
@@ -32,9 +28,9 @@ from tfpn.models.time_series_inputs import (
     Readings,
 )
 from tfpn.models.time_series_process import InputProcess
+from tfpn.models.time_series_start import WIDTH, SeriesStart
 from tfpn.types import (
     ActivationLike,
-    ArrayLike,
     DType,
     KernelLike,
     Pooling,
@@ -46,16 +42,9 @@ from tfpn.types import (
 MISSINGNESS = ("none", "counts", "intensity")
 CONTEXT = ("head", "features", "both")
 
-# Examples from which `adapt` starts the convolution of the readings.
-_ADAPT_EXAMPLES = 256
-
-# Distance from which two times are two, in units of the shortest length scale at the start: within
-# it series of that scale stay the same to 5e-5.
-_WIDTH = 0.01
-
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class PNTimeSeriesClassifier(InputProcess, PNNetwork):
+class PNTimeSeriesClassifier(SeriesStart, InputProcess, PNNetwork):
     """Classifier or regressor of time series whose channels are read at different times.
 
     The first convolution conditions each channel on the readings it has (`PNConv` with
@@ -296,7 +285,7 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
         )
         given, weights = {"observations": observations}, None
         if times is None or missingness == "intensity":
-            weights, widths = EntryWeights(_WIDTH * spacing, dtype=dtype, name="entry_weights")(
+            weights, widths = EntryWeights(WIDTH * spacing, dtype=dtype, name="entry_weights")(
                 observations
             )
         if missingness == "intensity":
@@ -356,46 +345,3 @@ class PNTimeSeriesClassifier(InputProcess, PNNetwork):
 
     # The same words, of "conv_readings" too.
     feature_process = PNCNN.feature_process
-
-    def adapt(
-        self,
-        data: Any,
-        targets: ArrayLike | None = None,
-        *,
-        fit_priors: bool = True,
-        verbose: Verbose = "auto",
-    ) -> None:
-        """As `PNCNN.adapt`; statics among the data are not read.
-
-        With ``input_prior="channel"`` each channel starts with the prior that is fitted to its own
-        readings, or with their spacing and root mean square. Where a grid of times is queried, the
-        later layers start from its step.
-
-        Args:
-            data: the input dict, or a `tf.data.Dataset` as in `PNCNN.adapt`.
-            targets, fit_priors, verbose: as in `PNCNN.adapt`.
-
-        Raises:
-            ValueError: as `PNCNN.adapt`.
-
-        Warns:
-            UserWarning: if readings lie outside the box ``pooling``, and as `PNCNN.adapt`.
-        """
-        super().adapt(data, targets, fit_priors=fit_priors, verbose=verbose)
-        if isinstance(data, tf.data.Dataset):
-            data = first_examples(data)
-        data = {key: np.asarray(data[key]) for key in KEYS}
-        pooling, query = self._config["pooling"], self._config["query"]
-        warn_of_points_outside(data, pooling)
-        if query == "union" or self._config["missingness"] == "intensity":
-            lengths = np.exp(np.asarray(self.get_layer("conv_1").log_length_scale))
-            self.get_layer("entry_weights").set_width(_WIDTH * float(lengths.min()))
-        if self._config["missingness"] == "intensity":
-            some = {key: array[:_ADAPT_EXAMPLES] for key, array in data.items()}
-            weights = self.get_layer("entry_weights")(some)
-            self.blocks[0].readings.adapt(self.get_layer("readings")(some, *weights))
-        if query != "union":
-            step = (pooling[1] - pooling[0]) / query
-            readers = [layer for layer, _ in self.blocks[0].convolutions]
-            for layer in self.pn_layers[len(readers) :]:
-                layer.set_spacing(step)
