@@ -83,7 +83,7 @@ def flows(layer):
     return np.concatenate([np.ravel(weight) for weight in weights])
 
 
-@pytest.mark.parametrize(("number", "case"), enumerate(CASES), ids=str)
+@pytest.mark.parametrize(("number", "case"), list(enumerate(CASES)), ids=str)
 def test_losses_do_not_depend_on_the_unit(number, case):
     expected, moved = trained(case, 1.0)
     assert abs(expected[1] - expected[0]) > 1e-3
