@@ -262,6 +262,7 @@ OTHER_ARGUMENTS = {
         "seed": 1,
         "double_precision": False,
         "use_bias": False,
+        "train_bias": False,
         "kernel_initializer": "glorot_uniform",
         "bias_initializer": "ones",
         "marginal_likelihood_weight": 0.01,
@@ -272,6 +273,7 @@ OTHER_ARGUMENTS = {
     layers.ChannelMix: {
         "filters": 5,
         "use_bias": False,
+        "train_bias": False,
         "kernel_initializer": "glorot_uniform",
         "bias_initializer": "ones",
     },
@@ -314,6 +316,11 @@ OTHER_ARGUMENTS = {
         "double_precision": False,
     },
     layers.GatedReLU: {"fields": [[0, 2]], "gates": "own"},
-    layers.SteerableMix: {"fields": [[0, 2]], "in_fields": [[0, 2]], "use_bias": False},
+    layers.SteerableMix: {
+        "fields": [[0, 2]],
+        "in_fields": [[0, 2]],
+        "use_bias": False,
+        "train_bias": False,
+    },
     layers.SteerableNormalization: {"fields": [[0, 2]], "momentum": 0.5, "epsilon": 1e-2},
 }
