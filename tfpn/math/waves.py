@@ -10,14 +10,14 @@ form. With F frequencies omega_j, and for each channel a_j and b_j standard norm
 Frequencies are constants for gradients. What a draw owes to the kernel's parameters is in its
 amplitudes: they are weighted by the root of the spectral density relative to that of the draw,
 which is 1, with the right derivative. So priors of several channels can share frequencies, which
-makes one product of all of them. In the plane each set of frequencies is turned by a random angle, so
-that no direction is special to the law of a draw.
+makes one product of all of them. In the plane each set of frequencies is turned by a random angle,
+so that no direction is special to the law of a draw.
 """
 
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import tensorflow as tf

@@ -6,14 +6,14 @@ channels' amplitudes a and b,
     (exp(M) f)(x) = Re(E(w) (a - i b) exp(i w.x)),        E(w) = exp(M(i w)),
 
 one small matrix exponential for each wave and flow, in place of the phase and the decay of a flow
-that does not couple channels. ``E(R w) = rho(R) E(w) rho(R)^-1``: so turning the waves' frequencies,
-their amplitudes by rho and the points together turns what comes out, and as amplitudes that are
-independent and equal in law within a block stay so when they are turned, the law of the draws of a
-turned signal is that of the turned draws.
+that does not couple channels. ``E(R w) = rho(R) E(w) rho(R)^-1``: so turning the frequencies, the
+amplitudes by rho and the points together turns what comes out. Amplitudes that are independent and
+equal in law within a block stay so when they are turned, so the draws of a turned signal have the
+law of the turned draws.
 """
 
 import dataclasses
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -84,9 +84,7 @@ class SteerableOperator:
         """
         solution, nll = posterior.solve(tf.transpose(columns, [0, 2, 3, 1]))
         solution = tf.transpose(solution, [0, 3, 1, 2])
-        flows = flows_of_terms(
-            posterior.kernel, self.frequencies, self.generator, self.query.dtype
-        )
+        flows = flows_of_terms(posterior.kernel, self.frequencies, self.generator, self.query.dtype)
         outs, insides = (tuple(m for m, _ in some) for some in (self.fields_out, self.fields_in))
         all_groups = groups(outs, insides)
         cross = [cross_kernels(self.query, posterior.points, term, all_groups) for term in flows]
