@@ -165,4 +165,6 @@ def test_turning_points_and_draws_turns_the_result(eagerly, noise, fresh):
         found = turned.convolve(given, there, None, missing)[2].numpy()
         # Some hundred roundings, in systems of condition 1e3.
         np.testing.assert_allclose(found, expected @ rho_out.T, rtol=0.0, atol=1e-11)
-        assert np.abs(way.convolve(given, there, None, missing)[2] - expected @ rho_out.T).max() > 0.1
+        assert (
+            np.abs(way.convolve(given, there, None, missing)[2] - expected @ rho_out.T).max() > 0.1
+        )
