@@ -34,7 +34,7 @@ CASES = {
         layers.SteerablePNConv,
         {
             "fields": FIELDS, "in_fields": FIELDS, "uncertainty": "sampled", "num_samples": 3,
-            "num_waves": 8, "noise": "channel", "observation_noise": 0.2,
+            "num_waves": 8, "observation_noise": 0.2,
         },
         FIELDS,
         FIELDS,

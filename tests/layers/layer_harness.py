@@ -206,9 +206,9 @@ CASES = {
         layers.SteerablePNConv,
         {"fields": {0: 1, 1: 1}, "in_fields": {1: 1}, "frequencies": (0, 1), "num_basis": 1,
          "spacing": 0.3, "seed": 3, "uncertainty": "sampled", "num_samples": 3, "num_waves": 5,
-         "stream": 2},
+         "stream": 2, "observation_noise": 0.1},
         slow_field_draws,
-        (*_PRIOR, "antisymmetric", "symmetric", "factors", "kernel_0", "kernel_1", "bias"),
+        (*_NOISY, "antisymmetric", "symmetric", "factors", "kernel_0", "kernel_1", "bias"),
     ),
     "gated_relu": Case(layers.GatedReLU, {"fields": 2}, slow_rectifier, (), sporadic=True),
     "steerable_mix": Case(
@@ -226,7 +226,7 @@ CASES = {
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 every_layer = pytest.mark.parametrize(
     "case",
-    {case.layer: case for case in CASES.values()}.values(),
+    {case.layer: case for case in reversed(CASES.values())}.values(),  # the first one of each
     ids=lambda case: case.layer.__name__,
 )
 

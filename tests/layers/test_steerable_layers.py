@@ -147,8 +147,8 @@ def test_gradients_of_draws_are_finite(eagerly, case, samples):
         x["variance"][np.isfinite(x["variance"])] = 0.0
     else:
         x["variance"][:, 0 if case == "nothing" else 1 :] = np.inf
-    chain = [make("conv_sampled", num_training_samples=samples), make("relu"), make("norm")]
-    chain.append(make("conv_sampled", noise="shared", stream=2))
+    first = make("conv_sampled", noise="channel", num_training_samples=samples)
+    chain = [first, make("relu"), make("norm"), make("conv_sampled", stream=2)]
     x = {key: tf.constant(value) for key, value in x.items()}
     watched = list(x.values())
     with tf.GradientTape() as tape:
