@@ -30,6 +30,15 @@ CASES = {
         FIELDS,
         FIELDS,
     ),
+    "conv_sampled": (
+        layers.SteerablePNConv,
+        {
+            "fields": FIELDS, "in_fields": FIELDS, "uncertainty": "sampled", "num_samples": 3,
+            "num_waves": 8, "observation_noise": 0.2,
+        },
+        FIELDS,
+        FIELDS,
+    ),
     "conv_free": (
         layers.SteerablePNConv,
         {"fields": FIELDS, "in_fields": FIELDS, "constraint": "free", "frequencies": (0, 1, 2, 3)},
@@ -43,6 +52,8 @@ CASES = {
             {0: 2, 2: 3}),
     "norm": (layers.SteerableNormalization, {"fields": FIELDS}, FIELDS, FIELDS),
 }  # fmt: skip
+# Those of draws turn with their draws alone: in tests/math/test_sampled_fields.py.
+turning_case = pytest.mark.parametrize("name", [name for name in CASES if name != "conv_sampled"])
 every_case = pytest.mark.parametrize("name", CASES)
 
 

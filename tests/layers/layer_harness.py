@@ -9,6 +9,7 @@ import tensorflow as tf
 from layer_references import (
     slow_convolution,
     slow_draws,
+    slow_field_draws,
     slow_leaky_rectifier,
     slow_mixing,
     slow_normalization,
@@ -218,6 +219,14 @@ CASES = {
             "log_flow_unit",
         ),
     ),
+    "steerable_sampled": Case(
+        layers.SteerablePNConv,
+        {"fields": {0: 1, 1: 1}, "in_fields": {1: 1}, "frequencies": (0, 1), "num_basis": 1,
+         "spacing": 0.3, "seed": 3, "uncertainty": "sampled", "num_samples": 3, "num_waves": 5,
+         "stream": 2, "observation_noise": 0.1},
+        slow_field_draws,
+        (*_NOISY, "antisymmetric", "symmetric", "factors", "kernel_0", "kernel_1", "bias"),
+    ),
     "gated_relu": Case(layers.GatedReLU, {"fields": 2}, slow_rectifier, (), sporadic=True),
     "steerable_mix": Case(
         layers.SteerableMix, {"fields": {1: 2}, "in_fields": {1: 1}}, slow_vector_mixing,
@@ -234,7 +243,7 @@ CASES = {
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 every_layer = pytest.mark.parametrize(
     "case",
-    {case.layer: case for case in CASES.values()}.values(),
+    {case.layer: case for case in reversed(CASES.values())}.values(),  # the first one of each
     ids=lambda case: case.layer.__name__,
 )
 
@@ -309,6 +318,10 @@ OTHER_ARGUMENTS = {
         "noise": "channel",
         "kernel": "matern32",
         "uncertainty": "none",
+        "num_samples": 3,
+        "num_training_samples": 2,
+        "num_waves": 5,
+        "stream": 2,
         "use_bias": False,
         "seed": 7,
         "marginal_likelihood_weight": 0.01,

@@ -316,3 +316,69 @@ def slow_draws(layer, x):
     return {
         "points": x["points"], "values": draws.mean(axis=1), "variance": variance, "draws": draws
     }  # fmt: skip
+
+
+def slow_field_draws(layer, x):
+    """Matheron's rule with dense matrices, with the random numbers of the layer's prediction."""
+    import scipy.linalg
+    import tensorflow as tf
+
+    from tfpn.math.random import normal
+    from tfpn.math.waves import draw_waves
+
+    signal_std, length_scale, own = _parameters(layer)
+    names = ("zeroth_order", "first_order", "second_order")
+    c, b, s = tensors = [np.asarray(tensor) for tensor in layer.generators()]
+    weights = {m: np.asarray(w) for m, w in layer.kernels.items()}
+    types = {"fields_in": layer.in_fields, "fields_out": layer.fields}
+    types["frequencies"] = layer.frequencies
+    mixing = slow_steerable.dense_mixing(weights, *types.values())
+    (batch, size, channels), samples = x["values"].shape, layer.num_samples
+    seed = tf.constant([layer.stream << 12, layer.seed])
+    waves = draw_waves(
+        layer._kernel(), channels, tf.zeros([1, 1, 2], tf.float64), samples=samples,
+        waves=layer.num_waves, seed=seed, fresh=False,
+    )  # fmt: skip
+    frequencies, amplitudes = waves.frequencies.numpy(), waves.amplitudes.numpy()
+    count = frequencies.shape[1]
+    table = normal([size, channels, samples], seed + [0, 1 << 24], "float64").numpy()
+    draws = np.zeros((batch, samples, size, count_channels(layer.fields)))
+    for e, points in enumerate(x["points"]):
+        seen = np.isfinite(x["variance"][e]).all(-1)
+        if not seen.any():
+            continue
+        chosen = points[seen]
+        centre = 0.5 * (chosen.min(0) + chosen.max(0))
+        # Along a direction; the test's points are all different.
+        rank = np.argsort(np.argsort(chosen @ [1.0 % 1 + 0.5, np.sqrt(2.0) % 1 + 0.5]))
+        variance = x["variance"][e, seen].mean(-1, keepdims=True) + own
+        variance = np.broadcast_to(variance, (len(chosen), channels))
+        for number in range(samples):
+            before, moved = np.zeros(variance.shape), np.zeros((len(chosen), draws.shape[-1]))
+            for j, w in enumerate(frequencies[number]):
+                # One complex amplitude for each channel of a single copy, which is all of rho's.
+                wave = amplitudes[number, j] - 1j * amplitudes[number, count + j]
+                phase = np.exp(1j * (chosen - centre) @ w)
+                before += (phase[:, None] * wave).real
+                places = [place for _, place in slow_steerable.embedding(
+                    layer.in_fields, layer.frequencies)]  # fmt: skip
+                for k in range(len(c)):
+                    symbol = c[k] + 1j * np.einsum("i,iab->ab", w, b[k])
+                    symbol = symbol - np.einsum("i,j,ijab->ab", w, w, s[k])
+                    flow = scipy.linalg.expm(symbol)[:, places] @ wave
+                    moved += (phase[:, None] * (mixing[k, :, 0] @ flow)).real
+            residual = x["values"][e, seen] - before
+            residual -= np.sqrt(variance) * table[rank, :, number]
+            mean, _ = slow_steerable.convolve(
+                chosen, residual, variance, chosen, nodes=44, weights=weights,
+                flows=dict(zip(names, tensors, strict=True)), signal_std=signal_std,
+                length_scale=length_scale, bias=np.asarray(layer.bias), **types,
+            )  # fmt: skip
+            draws[e, number, seen] = moved + mean
+    variance = slow_steerable.block_variance(
+        np.stack([np.diag(d) for d in draws.var(axis=1).reshape(batch * size, -1)]), layer.fields
+    ).reshape(batch, size, -1)
+    variance[np.isinf(x["variance"]).all(-1)] = np.inf
+    return {
+        "points": x["points"], "values": draws.mean(axis=1), "variance": variance, "draws": draws
+    }  # fmt: skip

@@ -4,13 +4,25 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from field_layers import CASES, FIELDS, SCALARS, assert_rotates, built, every_case, make, make_input
-from layer_harness import assert_same, gradients, perturb
+from field_layers import (
+    CASES,
+    FIELDS,
+    SCALARS,
+    assert_rotates,
+    built,
+    every_case,
+    make,
+    make_input,
+    turning_case,
+)
+from layer_harness import assert_same, gradients, perturb, points_axis
 
 from tfpn import layers
+from tfpn.math.steerable import read_fields
+from tfpn.math.steerable.fields import field_moments
 
 
-@every_case
+@turning_case
 @pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-11), ("float32", 1e-5)])
 def test_commutes_with_rotations(name, dtype, tolerance):
     _, _, fields_in, fields_out = CASES[name]
@@ -23,7 +35,7 @@ def test_commutes_with_rotations(name, dtype, tolerance):
         assert_rotates(layer, x, fields_in, fields_out, tolerance, **options)
 
 
-@pytest.mark.parametrize("name", ["conv_channel", "relu_own"])
+@pytest.mark.parametrize("name", ["conv_channel", "conv_sampled", "relu_own"])
 def test_eager_graph_and_xla_agree(name, dtype="float64", tolerance=1e-11):
     x = make_input(CASES[name][2], dtype)
     layer = built(name, dtype)
@@ -93,9 +105,74 @@ def test_permuting_points_permutes_the_output(name):
     x = make_input(CASES[name][2])
     layer = built(name)
     order = np.random.default_rng(5).permutation(6)
-    expected = {key: np.asarray(value)[:, order] for key, value in layer(x).items()}
+    expected = {
+        key: np.take(value, order, axis=points_axis(key)) for key, value in layer(x).items()
+    }
     found = layer({key: value[:, order] for key, value in x.items()})
     assert_same(found, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["relu", "relu_own", "mix", "norm"])
+def test_each_draw_becomes_what_exact_values_do(eagerly, name):
+    """And mean and block variance are those of the draws, of one draw and of several."""
+    _, _, fields_in, fields_out = CASES[name]
+    x = make_input(fields_in)
+    layer = built(name)
+    fields_out = read_fields(fields_out)
+    for samples in (1, 3):
+        given = [make_input(fields_in, seed=seed)["values"] for seed in range(samples)]
+        draws = np.stack(given, axis=1)
+        mean, variance = field_moments(tf.constant(draws), read_fields(fields_in))
+        spread = np.where(np.isinf(x["variance"]), np.inf, variance)
+        output = layer({**x, "values": mean, "variance": spread, "draws": draws})
+        exact = np.where(np.isinf(x["variance"]), np.inf, 0.0)
+        for number, values in enumerate(given):
+            alone = layer({**x, "values": values, "variance": exact})["values"]
+            np.testing.assert_allclose(output["draws"][:, number], alone, rtol=1e-12, atol=1e-12)
+        mean, variance = field_moments(output["draws"], fields_out)
+        np.testing.assert_allclose(output["values"], mean, rtol=1e-12, atol=1e-12)
+        known = np.isfinite(output["variance"])
+        np.testing.assert_array_equal(known, np.isfinite(layer(x)["variance"]))
+        np.testing.assert_allclose(
+            output["variance"][known], variance[known], rtol=1e-12, atol=1e-12
+        )
+
+
+@pytest.mark.parametrize("samples", [1, 2])
+@pytest.mark.parametrize("case", ["together", "nothing", "one"])
+def test_gradients_of_draws_are_finite(eagerly, case, samples):
+    x = make_input(FIELDS)
+    if case == "together":
+        x["points"][:] = x["points"][:, :1]
+        x["variance"][np.isfinite(x["variance"])] = 0.0
+    else:
+        x["variance"][:, 0 if case == "nothing" else 1 :] = np.inf
+    first = make("conv_sampled", noise="channel", num_training_samples=samples)
+    chain = [first, make("relu"), make("norm"), make("conv_sampled", stream=2)]
+    x = {key: tf.constant(value) for key, value in x.items()}
+    watched = list(x.values())
+    with tf.GradientTape() as tape:
+        tape.watch(watched)
+        output = x
+        for layer in chain:
+            output = layer(output, training=True)
+        total = tf.reduce_sum(tf.sin(output["draws"]))
+        total += tf.reduce_sum(
+            tf.where(tf.math.is_finite(output["variance"]), output["variance"], 0.0)
+        )
+    assert output["draws"].shape == (3, samples, 6, 9)
+    weights = [weight for layer in chain for weight in layer.trainable_weights]
+    for found in tape.gradient(total, [*watched, *weights]):
+        assert found is None or np.all(np.isfinite(found))
+
+
+def test_draws_need_the_same_uncertainty_everywhere():
+    x = make_input(FIELDS)
+    sampled = make("conv_sampled")(x)
+    with pytest.raises(ValueError, match="same uncertainty"):
+        make("conv")(sampled)
+    with pytest.raises(ValueError, match="draws has shape"):
+        make("relu")({**sampled, "draws": sampled["draws"][..., :2]})
 
 
 @pytest.mark.parametrize(

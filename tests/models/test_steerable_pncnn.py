@@ -337,6 +337,9 @@ def test_configuration_holds_every_argument():
         "flow": None,  # in test_steerable_flows.py
         "constraint": "free",
         "uncertainty": "none",
+        "num_samples": 3,
+        "num_training_samples": 2,
+        "num_waves": 5,
         "normalization": False,
         "kernel": "matern52",
         "spacing": 0.3,

@@ -42,9 +42,11 @@ class Drawing(Mixin):
 
     def _next_seed(self, training: bool) -> Tensor:
         """A new seed in training, which differs between replicas; in prediction always the same."""
+        stream = _STREAM * self.stream
         if not training:
-            return tf.constant([_STREAM * self.stream, self.seed or 0], tf.int32)
-        return tf.cast(self.seed_generator.next(), tf.int32) + [_REPLICA * replica_id(), 0]
+            return tf.constant([stream, (self.seed or 0) % 2**31], tf.int32)
+        seed = tf.cast(self.seed_generator.next(), tf.int32)
+        return seed + [stream + _REPLICA * replica_id(), 0]
 
     def _draw_options(self, training: bool) -> dict[str, Any]:
         """Options of a strategy with draws: how many, and where they come from."""

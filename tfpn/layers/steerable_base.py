@@ -4,7 +4,7 @@ import numbers
 from typing import Any
 
 from tfpn.math.steerable.fields import count_channels, read_fields
-from tfpn.math.uncertainty import KEYS_BESIDE
+from tfpn.math.uncertainty import KEYS_BESIDE, STEERABLE, UNCERTAINTY
 from tfpn.types import FieldsLike, Mixin
 
 
@@ -29,12 +29,14 @@ class FieldsMixin(Mixin):
         return fields
 
     def _check_shapes_beside(self, shapes):
-        found = sorted(set(KEYS_BESIDE) & set(shapes))
+        known = {UNCERTAINTY[name].key for name in STEERABLE}
+        found = sorted(set(KEYS_BESIDE) & set(shapes) - known)
         if found:
             raise ValueError(
                 f"{type(self).__name__} {self.name!r} takes no {found[0]}: steerable layers carry "
-                "variances only (uncertainty='diagonal' or 'none')."
+                f"uncertainty as one of {STEERABLE} do."
             )
+        super()._check_shapes_beside(shapes)
 
 
 def fields_config(fields: Any) -> Any:

@@ -10,27 +10,31 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.checks import check_choice, check_count, check_flag
-from tfpn.layers.convolution import DIFFUSION_PER_SPACING, DRIFT_PER_SPACING, GPConvolution
+from tfpn.layers.convolution import GPConvolution
+from tfpn.layers.drawing import Drawing
 from tfpn.layers.steerable_base import (
     FieldsMixin,
     check_seed,
     fields_config,
     optional_fields,
 )
-from tfpn.layers.steerable_flows import build_flow, generators_of, read_flows
+from tfpn.layers.steerable_flows import read_flows
+from tfpn.layers.steerable_generators import Generators, in_unit
 from tfpn.math.kernels import Kernel, read_mixture
 from tfpn.math.missing import missing_mask
-from tfpn.math.steerable.convolution import convolve_fields
+from tfpn.math.steerable.convolution import convolve_fields, shared_in_blocks
 from tfpn.math.steerable.fields import (
+    block_mean,
     block_numbers,
     count_channels,
     read_fields,
     read_frequencies,
     width,
 )
-from tfpn.math.steerable.generators import CONSTRAINTS, generator_family
+from tfpn.math.steerable.generators import CONSTRAINTS
 from tfpn.math.steerable.harmonics import Flows, groups
-from tfpn.math.uncertainty import STEERABLE, UNCERTAINTY
+from tfpn.math.steerable.operator import SteerableOperator
+from tfpn.math.uncertainty import KEYS_BESIDE, STEERABLE, UNCERTAINTY, strategy
 from tfpn.types import (
     Config,
     Constraint,
@@ -47,7 +51,7 @@ NUM_BASIS = 2
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class SteerablePNConv(FieldsMixin, GPConvolution):
+class SteerablePNConv(FieldsMixin, Generators, Drawing, GPConvolution):
     """Rotation-equivariant convolution of Gaussian process fields: ``sum_k W_k exp(M_k) f + bias``.
 
     The channels are fields on the plane that turn with it (`tfpn.math.steerable.fields`): n copies
@@ -91,13 +95,17 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
             observed or missing together at a point); "channel" keeps each block's own, for
             channels seen at different points, at the cost of a factorisation for each channel.
         kernel: of the prior, as in `PNConv`; one of T Gaussian terms takes T times as long.
-        uncertainty: "diagonal" returns the exact variance, "none" variance 0 at observed points.
+        uncertainty: "diagonal" returns the exact variance, "none" variance 0 at observed points,
+            "sampled" draws of the fields, whose mean and (by block) variance it has beside them.
+            A draw's law turns with the input; the draws of a prediction, which are always the
+            same ones, do not, so what a rotation changes in their mean is Monte Carlo error.
+        num_samples, num_training_samples, num_waves, stream: as in `PNConv`, for "sampled".
         double_precision: whether a float32 layer computes in float64 inside, at up to three times
             the cost. Needed for equivariance to rounding where values are not smooth, as readings
             may be; False is for features inside a network.
         use_bias: adds a learnable constant to each output scalar (a constant vector would not
             rotate).
-        seed: of the generators' random initial parameters; None draws one.
+        seed: of the generators' random initial parameters, and of draws; None draws one.
         marginal_likelihood_weight: weight of the mean negative log marginal likelihood in the
             loss; 0 leaves it out, and its metric ``<name>_nll`` too.
         marginal_likelihood_trains: "kernel" lets that term reach only the prior's parameters and
@@ -144,6 +152,10 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         noise: str = "shared",
         kernel: KernelLike = "rbf",
         uncertainty: str = "diagonal",
+        num_samples: int = 16,
+        num_training_samples: int = 1,
+        num_waves: int = 128,
+        stream: int = 1,
         double_precision: bool = True,
         use_bias: bool = True,
         seed: int | None = None,
@@ -184,7 +196,10 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         self.constraint = check_choice("constraint", constraint, CONSTRAINTS)
         self.uncertainty = check_choice("uncertainty", uncertainty, STEERABLE)
         self.use_bias = check_flag("use_bias", use_bias)
-        self.seed = random.randint(1, 2**31 - 1) if seed is None else check_seed(seed)
+        seed = random.randint(1, 2**31 - 1) if seed is None else check_seed(seed)
+        self._take_draws(seed, stream, num_waves, num_samples, num_training_samples)
+        if UNCERTAINTY[self.uncertainty].draws:
+            self._start_drawing()
 
     def build(self, observations_shape: Any, query_shape: Any = None) -> None:
         dim, channels = self._built_for = self._check_shapes(observations_shape)
@@ -198,7 +213,7 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         self._input = self._input_fields(self.in_fields, channels)
         self._blocks = block_numbers(self._input)
         self._build_prior(self._blocks[-1] + 1)
-        initial = _in_unit(
+        initial = in_unit(
             self._build_flows() if self.flows else self._build_generators(), self.spacing
         )
         copies = max(n for _, n in self._input)
@@ -217,38 +232,6 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         if self.use_bias and scalars:
             self.bias = self.add_weight(name="bias", shape=(scalars,), initializer="zeros")
         self._build_flow_unit()
-
-    def _build_generators(self):
-        """Makes the parameters of generators of its own; returns the generators."""
-        self._family = generator_family(self.frequencies, self.constraint)
-        initial = self._initial_generators()
-        self.generator_weights = {
-            p.name: self.add_weight(
-                name=p.name,
-                shape=(self.num_basis, *p.shape),
-                initializer=keras.initializers.Constant(initial[p.name]),
-            )
-            for p in self._family.parameters
-        }
-        with tf.init_scope():
-            values = {name: tf.constant(value) for name, value in initial.items()}
-            return [tensor.numpy() for tensor in self._family.tensors(values, tf.float64)]
-
-    def _build_flows(self):
-        """Builds and checks ``flows``; returns their generators."""
-        where = f"{type(self).__name__} {self.name!r}: flows"
-        found = [
-            build_flow(flow, f"{where}[{k}]", self.frequencies) for k, flow in enumerate(self.flows)
-        ]
-        return [np.stack(tensors) for tensors in zip(*found, strict=True)]
-
-    def _initial_generators(self):
-        return self._family.initial(
-            self.seed,
-            count=self.num_basis,
-            transport=DRIFT_PER_SPACING,
-            spread=DIFFUSION_PER_SPACING,
-        )
 
     def _initial_scale(self, initial, frequency, copies):
         """Standard deviation of W's numbers, from what the flows leave of the prior variance.
@@ -278,42 +261,9 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         parts = 1 if frequency == 0 else 2
         return np.sqrt(kept ** (-2.0 / 3.0) / (parts * self.num_basis * copies))
 
-    def _reset_flows(self):
-        if self.flows:  # which keep what they have learned
-            return
-        for name, value in self._initial_generators().items():
-            self.generator_weights[name].assign(value)
-
     def _prior_numbers(self, channels):
         priors, noises = super()._prior_numbers(channels)
         return priors, (self._blocks if self.noise == "channel" else noises)
-
-    def generators(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The generators' C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] in float64.
-
-        Index order derivative(s), output, input; r channels, one copy of each of ``frequencies``.
-        In the points' unit; what the layer learns, and ``flows``, are in units of the spacing,
-        ``exp(log_flow_unit)``.
-        """
-        if self.flows:
-            tensors = generators_of(self.flows)
-        else:
-            values = {n: tf.convert_to_tensor(w) for n, w in self.generator_weights.items()}
-            tensors = self._family.tensors(values, tf.float64)
-        c, b, s = _in_unit(tensors, tf.exp(tf.cast(self.log_flow_unit, tf.float64)))
-        return c, b, s
-
-    def flow_reach(self) -> tuple[float, float]:
-        """How far the flows reach, and how far they are resolved: two numbers of length scales.
-
-        Beyond the second number results are less exact than rounding, see
-        `tfpn.math.steerable_kernel`.
-        """
-        dtype = tf.as_dtype(self.algebra_dtype)
-        # The Gaussian term of the shortest length scale, in whose units the reach is largest.
-        std, length = min(self._kernel().terms(), key=lambda term: float(term[1]))
-        flows = Flows(*self.generators(), self.frequencies, std, length, dtype)
-        return float(flows.reach), flows.resolution.reaches[-1]
 
     def call(
         self, observations: Observations, query: Tensor | None = None, training: bool = False
@@ -325,37 +275,66 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         if self.noise == "channel" and self.log_observation_noise is not None:
             by_channel = tf.gather(observed.observation_variance, self._blocks)
             observed = dataclasses.replace(observed, observation_variance=by_channel)
-        has_variance = UNCERTAINTY[self.uncertainty].has_variance
-        generator = self.generators()
+        way = self._strategy(training)
+        beside = self._read_beside(way, observations)
+        operator = {
+            "fields_in": self._input,
+            "fields_out": self.fields,
+            "frequencies": self.frequencies,
+            "weights": {m: self._cast(w) for m, w in self.kernels.items()},
+            "generator": self.generators(),
+            "bias": None if self.bias is None else self._cast(self.bias),
+        }
 
         def convolved(query):
             mean, new_variance, nll = convolve_fields(
-                observed,
-                query,
-                fields_in=self._input,
-                fields_out=self.fields,
-                frequencies=self.frequencies,
-                weights={m: self._cast(w) for m, w in self.kernels.items()},
-                generator=generator,
-                bias=None if self.bias is None else self._cast(self.bias),
-                with_variance=has_variance,
+                observed, query, with_variance=way.has_variance, **operator
             )
-            return mean, new_variance if has_variance else tf.zeros_like(mean), None, nll
+            return mean, new_variance if way.has_variance else tf.zeros_like(mean), None, nll
+
+        def drawn(query):
+            of_blocks = shared_in_blocks(observed.variance, self._input)
+            given = dataclasses.replace(observed, variance=of_blocks)
+            mean, new_variance, draws, nll = way.convolve(
+                given, SteerableOperator(query, **operator), beside, missing
+            )
+            return mean, block_mean(new_variance, self.fields), draws, nll
 
         with self._fusion(training, values.shape[-1], points, query):
-            mean, new_variance, nll = self._in_pieces(convolved, points, query, training)
+            if way.draws:
+                mean, new_variance, beside, nll = drawn(query)
+            else:
+                mean, new_variance, nll = self._in_pieces(convolved, points, query, training)
         self._add_marginal_likelihood(nll, variance)
-        return self._output(output_points, mean * (1.0 - missing), new_variance, infinite)
+        mean *= 1.0 - missing
+        return self._output(output_points, mean, new_variance, infinite, way, beside)
+
+    def _strategy(self, training=False):
+        options = {}
+        if UNCERTAINTY[self.uncertainty].draws:
+            options = self._draw_options(training)
+        return strategy(self.uncertainty, **options)
+
+    def _check_shapes_beside(self, shapes):
+        super()._check_shapes_beside(shapes)
+        way = UNCERTAINTY[self.uncertainty]
+        for key in set(KEYS_BESIDE) & set(shapes) - {way.key}:
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r} with uncertainty={self.uncertainty!r} takes "
+                f"no {key}: all convolutions of a network need the same uncertainty."
+            )
 
     def compute_output_spec(
         self, observations: Observations, query: Tensor | None = None, training: bool = False
     ) -> Any:
         points = observations["points"] if query is None else query
-        return self._spec((*points.shape[:2], count_channels(self.fields)), points=points)
+        shape = (*points.shape[:2], count_channels(self.fields))
+        return self._spec(shape, strategy(self.uncertainty), observations, points=points)
 
     def get_config(self) -> Config:
         return {
             **super().get_config(),
+            **self._draw_config(),
             "fields": fields_config(self.fields),
             "num_basis": self.num_basis,
             "in_fields": fields_config(self.in_fields),
@@ -364,7 +343,6 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
             "flows": self.flows and [keras.saving.serialize_keras_object(f) for f in self.flows],
             "uncertainty": self.uncertainty,
             "use_bias": self.use_bias,
-            "seed": self.seed,
         }
 
     @classmethod
@@ -373,8 +351,3 @@ class SteerablePNConv(FieldsMixin, GPConvolution):
         if config.get("flows"):
             config["flows"] = [keras.saving.deserialize_keras_object(f) for f in config["flows"]]
         return cls(**config)
-
-
-def _in_unit(generators, unit):
-    """Generators C, B and S whose lengths are in ``unit``, in the points' unit."""
-    return [tensor * unit**order for order, tensor in enumerate(generators)]

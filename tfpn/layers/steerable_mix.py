@@ -12,12 +12,14 @@ from tfpn.layers.steerable_base import FieldsMixin, fields_config, optional_fiel
 from tfpn.math.missing import missing_mask, observed_only, penalty
 from tfpn.math.steerable.fields import (
     count_channels,
+    field_moments,
     join_fields,
     read_fields,
     split_fields,
     spread_blocks,
 )
 from tfpn.math.steerable.mixing import mix_block_variance, mix_fields
+from tfpn.math.uncertainty import carried_by
 from tfpn.types import Config, FieldsLike, Observations, Tensor
 
 
@@ -28,7 +30,7 @@ class SteerableMix(FieldsMixin, GPLayer):
     Copies of one frequency are mixed by one number a pair for scalars, and by a complex one (a
     scale and a turn) for others; by Schur's lemma there is no other such map. The variance is that
     of independent blocks, ``sum_c |w_cp|^2 variance_c``, as in `ChannelMix`. A point with an
-    unobserved channel comes out unobserved in all channels.
+    unobserved channel comes out unobserved in all channels. Draws are mixed each for itself.
 
     Args:
         fields: type of the output, as in `SteerablePNConv`; its frequencies must be among the
@@ -90,13 +92,20 @@ class SteerableMix(FieldsMixin, GPLayer):
 
     def call(self, observations: Observations, training: bool = False) -> dict[str, Tensor]:
         points, values, variance = self._unpack(observations)
+        way = carried_by(observations)
+        draws = self._read_beside(way, observations)
         infinite = penalty(tf.reduce_max(variance, axis=-1, keepdims=True))
         missing = missing_mask(infinite)
+        weights = {m: self._cast(w) for m, w in self.kernels.items()}
+        bias = self._read_bias()
+        if way.draws:
+            draws = mix_fields(split_fields(draws, self._input), weights, bias)
+            draws = join_fields(draws, self.fields) * (1.0 - missing[:, None])
+            mixed, mixed_variance = field_moments(draws, self.fields)
+            return self._output(points, mixed, mixed_variance, infinite, way, draws)
         values, variance = (
             split_fields(observed_only(t, missing), self._input) for t in (values, variance)
         )
-        weights = {m: self._cast(w) for m, w in self.kernels.items()}
-        bias = self._read_bias()
         mixed = join_fields(mix_fields(values, weights, bias), self.fields)
         blocks = {
             m: part if m == 0 else 0.5 * tf.add_n(tf.split(part, 2, axis=-1))

@@ -11,6 +11,7 @@ from tfpn.layers.steerable_base import FieldsMixin, fields_config
 from tfpn.math.missing import observed_entries
 from tfpn.math.steerable.fields import block_numbers, read_fields
 from tfpn.math.steerable.normalization import field_statistics, normalize_fields
+from tfpn.math.uncertainty import carried_by
 from tfpn.types import Config, FieldsLike, Observations, Tensor
 
 
@@ -76,11 +77,13 @@ class SteerableNormalization(FieldsMixin, GPLayer):
         else:
             mean, spread = self._scalars(self.moving_mean), self._cast(self.moving_variance)
         beta = self._scalars(self.beta)
-        values, variance = normalize_fields(
+        values, variance, scale = normalize_fields(
             values, variance, weight, mean, spread, self._cast(self.gamma), beta, self.fields,
             self.epsilon,
         )  # fmt: skip
-        return self._output(points, values, variance, infinite)
+        way = carried_by(observations)
+        draws = way.affine(self._read_beside(way, observations), scale, values)
+        return self._output(points, values, variance, infinite, way, draws)
 
     def _scalars(self, weight):
         """A weight for scalars, which is None if there are none."""

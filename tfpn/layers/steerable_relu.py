@@ -12,12 +12,14 @@ from tfpn.math.activations.rectified import rectified_moments
 from tfpn.math.missing import missing_mask, observed_entries, penalty
 from tfpn.math.steerable.fields import (
     count_channels,
+    field_moments,
     join_fields,
     read_fields,
     split_fields,
     spread_blocks,
 )
-from tfpn.math.steerable.gates import gate_fields, gate_moments
+from tfpn.math.steerable.gates import gate_fields, gate_moments, gate_value
+from tfpn.math.uncertainty import carried_by
 from tfpn.types import Config, FieldsLike, Observations, Tensor
 
 GATES = ("shared", "own")
@@ -31,7 +33,7 @@ class GatedReLU(FieldsMixin, GPLayer):
     more is multiplied by a number between 0 and 1 instead, the normal distribution function Phi of
     a Gaussian scalar g: a smooth form of "v where g > 0". Mean and variance are closed forms
     (`tfpn.math.steerable.gates`), with gate and field taken as independent. The variance is that of
-    the block, the mean over its components.
+    the block, the mean over its components. Of draws each becomes ``relu(f)`` and ``Phi(g) v``.
 
     Args:
         fields: type of the input, as in `SteerablePNConv`.
@@ -81,36 +83,53 @@ class GatedReLU(FieldsMixin, GPLayer):
 
     def call(self, observations: Observations, training: bool = False) -> dict[str, Tensor]:
         points, values, variance = self._unpack(observations)
+        way = carried_by(observations)
+        draws = self._read_beside(way, observations)
         with self._fusion(training, values.shape[-1], points):
             values, variance, _, infinite = observed_entries(values, variance)
-        values, variance, infinite = (
-            split_fields(t, self.fields) for t in (values, variance, infinite)
-        )
-        gate: tuple[Tensor, ...] = ()
-        new_values, new_variance, new_infinite = {}, {}, {}
-        if 0 in values:
-            gate = (*gate_moments(values[0], variance[0]), infinite[0])
+        infinite = self._closed(split_fields(infinite, self.fields))
+        observed = 1.0 - missing_mask(penalty(infinite))
+        if way.draws:
+            draws = self._of_draws(split_fields(draws, self.fields)) * observed[:, None]
+            mean, variance = field_moments(draws, self.output_fields)
+            return self._output(points, mean, variance, infinite, way, draws)
+        values, variance = (split_fields(t, self.fields) for t in (values, variance))
+        new_values, new_variance = {}, {}
+        gate = gate_moments(values[0], variance[0]) if 0 in values else ()
         if self._kept:
             scalars = (t[0][..., : self._kept] for t in (values, variance))
             new_values[0], new_variance[0] = rectified_moments(*scalars)
-            new_infinite[0] = infinite[0][..., : self._kept]
-        start = self._kept
-        for m, copies in self.fields:
-            if m == 0:
-                continue
-            if self.gates == "shared":
-                start = 0
-            mean, spread, closed = (t[..., start : start + copies] for t in gate)
-            start += copies
+        for m, gates in self._gates():
             block = 0.5 * tf.add_n(tf.split(variance[m], 2, axis=-1))
-            new_values[m], new_variance[m] = gate_fields(values[m], block, mean, spread)
-            first, second = tf.split(infinite[m], 2, axis=-1)
-            new_infinite[m] = first + second + closed
-        infinite = spread_blocks(new_infinite, self.output_fields)
-        observed = 1.0 - missing_mask(penalty(infinite))
+            of_gates = (t[..., gates] for t in gate)
+            new_values[m], new_variance[m] = gate_fields(values[m], block, *of_gates)
         new_values = join_fields(new_values, self.output_fields) * observed
         new_variance = spread_blocks(new_variance, self.output_fields) * observed
         return self._output(points, new_values, new_variance, infinite)
+
+    def _gates(self):
+        """Each frequency above 0, with the slice of the scalars that gate its copies."""
+        start = self._kept
+        for m, copies in self.fields:
+            if m:
+                start = 0 if self.gates == "shared" else start
+                yield m, slice(start, start + copies)
+                start += copies
+
+    def _closed(self, infinite):
+        """+inf at each output channel of which a component or the gate is unobserved."""
+        found = {0: infinite[0][..., : self._kept]} if self._kept else {}
+        for m, gates in self._gates():
+            found[m] = tf.add_n([*tf.split(infinite[m], 2, axis=-1), infinite[0][..., gates]])
+        return spread_blocks(found, self.output_fields)
+
+    def _of_draws(self, draws):
+        """``relu(f)`` and ``Phi(g) v`` themselves, of planar parts [B, S, N, ...]."""
+        found = {0: tf.nn.relu(draws[0][..., : self._kept])} if self._kept else {}
+        for m, gates in self._gates():
+            open_part = gate_value(draws[0][..., gates])
+            found[m] = draws[m] * tf.concat([open_part, open_part], axis=-1)
+        return join_fields(found, self.output_fields)
 
     def compute_output_spec(self, observations: Observations, training: bool = False) -> Any:
         return self._spec_like(observations, count_channels(self.output_fields))

@@ -68,6 +68,40 @@ class Operator:
         flat = tf.reshape(self.weights, [count * channels, out])
         return mix_channels(reshape(response, shape), flat, self.bias)
 
+    def respond(self, posterior, columns):
+        """The operator on what q columns of each channel say.
+
+        Args:
+            posterior: `tfpn.math.posterior.Posterior`.
+            columns: [B, q, N, c_in].
+
+        Returns:
+            [B, q, M, c_out] and the negative log marginal likelihood [B, c_in].
+        """
+        response, nll = posterior.respond(self.functionals(posterior.kernel), columns)
+        batch, number, *shape = sizes(response)
+        mixed = self.mix(reshape(response, [[batch, number], *shape]))
+        return reshape(mixed, [batch, number, *sizes(mixed)[1:]]), nll
+
+    def flowed(self, waves):
+        """`tfpn.math.waves.Waves` of what it makes of plane waves, without bias."""
+        drift = tf.einsum("sfd,kd->sfk", waves.frequencies, self.drift)[..., None]
+        decay = tf.einsum("sfd,kde,sfe->sfk", waves.frequencies, self.diffusion, waves.frequencies)
+        decay = tf.exp(-0.5 * decay)[..., None]
+        real, imaginary = decay * tf.cos(drift), decay * tf.sin(drift)
+        a, b = (tf.expand_dims(t, 2) for t in tf.split(waves.amplitudes, 2, axis=1))
+        moved = tf.concat([a * real + b * imaginary, b * real - a * imaginary], axis=1)
+        count, channels, out = self.weights.shape
+        samples, size = sizes(waves.amplitudes)[:2]
+        flat = tf.reshape(self.weights, [count * channels, out])
+        mixed = mix_channels(reshape(moved, [samples, size, count * channels]), flat)
+        return dataclasses.replace(waves, amplitudes=mixed)
+
+    @staticmethod
+    def in_common(variance):
+        """Variances [B, N, c_in] as they count: those of each channel."""
+        return variance
+
     def mix_variance(self, prior_variance, explained):
         """``sum_{ij,b} W_i[b, a] W_j[b, a] N_ij^b``, not below the zero that rounding may cross.
 

@@ -10,20 +10,20 @@ form. With F frequencies omega_j, and for each channel a_j and b_j standard norm
 Frequencies are constants for gradients. What a draw owes to the kernel's parameters is in its
 amplitudes: they are weighted by the root of the spectral density relative to that of the draw,
 which is 1, with the right derivative. So priors of several channels can share frequencies, which
-makes one product of all of them.
+makes one product of all of them. In the plane each set of frequencies is turned by a random angle,
+so that no direction is special to the law of a draw.
 """
 
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tfpn.math.channels import mix_channels
 from tfpn.math.kernels import Kernel
-from tfpn.math.operator import Operator
 from tfpn.math.random import normal, uniform
 from tfpn.math.shapes import reshape, sizes
 from tfpn.types import Tensor
@@ -55,22 +55,6 @@ class Waves:
     def __call__(self, points: Tensor) -> Tensor:
         """The functions' values at points [B, N, d], [B, S, N, c]."""
         return self._sum(*self._cosines(points))
-
-    def flowed(self, operator: Operator) -> Self:
-        """``sum_k W_k exp(D_k)`` of the functions, without bias, of c_out channels."""
-        drift = tf.einsum("sfd,kd->sfk", self.frequencies, operator.drift)[..., None]
-        decay = tf.exp(
-            -0.5
-            * tf.einsum("sfd,kde,sfe->sfk", self.frequencies, operator.diffusion, self.frequencies)
-        )[..., None]
-        real, imaginary = decay * tf.cos(drift), decay * tf.sin(drift)
-        a, b = (tf.expand_dims(t, 2) for t in tf.split(self.amplitudes, 2, axis=1))
-        moved = tf.concat([a * real + b * imaginary, b * real - a * imaginary], axis=1)
-        count, channels, out = operator.weights.shape
-        samples, size = sizes(self.amplitudes)[:2]
-        flat = tf.reshape(operator.weights, [count * channels, out])
-        mixed = mix_channels(reshape(moved, [samples, size, count * channels]), flat)
-        return dataclasses.replace(self, amplitudes=mixed)
 
     def integral(self, region: Mapping[str, Any]) -> Tensor:
         """The functions' integrals over a region, [B, S, c].
@@ -148,8 +132,10 @@ def draw_waves(
     """
     dtype, dim = centre.dtype, centre.shape[-1]
     seeds = (seed + tf.constant(step, seed.dtype) for step in ([1, 0], [0, 1 << 20]))
-    shift = uniform([samples, 1, dim + 1], next(seeds), dtype)
-    frequencies = kernel.sample_frequencies(waves, shift)
+    shift = uniform([samples, 1, dim + 1 + (dim == 2)], next(seeds), dtype)
+    frequencies = kernel.sample_frequencies(waves, shift[..., : dim + 1])
+    if dim == 2:
+        frequencies = _turned(frequencies, 2.0 * math.pi * shift[..., 3])
     flat = tf.reshape(frequencies, [samples * waves, dim])
     density = kernel.log_spectral_density(flat)  # [c, ..., S F]
     drawn = tf.stop_gradient(density)
@@ -165,6 +151,13 @@ def draw_waves(
         shape = [tf.shape(centre)[0], samples, 1, waves]
         phases = uniform(shape, next(seeds), dtype)
     return Waves(frequencies, amplitudes, tf.stop_gradient(centre), phases, wide)
+
+
+def _turned(vectors, angle):
+    """Vectors [S, F, 2] by angles [S, 1]."""
+    x, y = tf.unstack(vectors, axis=-1)
+    cosine, sine = tf.cos(angle), tf.sin(angle)
+    return tf.stack([cosine * x - sine * y, sine * x + cosine * y], axis=-1)
 
 
 def _sinc(x):

@@ -51,7 +51,8 @@ class FieldReadout(Mixin):
         points, query = (np.shape(x.get(key, ())) for key in ("points", "query"))
         if not len(points) == len(query) == 3:  # an error elsewhere
             return False
-        together = _BATCH_QUERY // max(1, min(batch_size, len(x["points"])))
+        draws = self._config["num_samples"] if self._way.draws else 1
+        together = _BATCH_QUERY // (draws * max(1, min(batch_size, len(x["points"]))))
         return query[1] > min(max(together, points[1]), piece_length(1, points[1]))
 
     @functools.cached_property
@@ -67,11 +68,11 @@ class FieldReadout(Mixin):
             key: keras.Input(tensor.shape[1:], dtype=tensor.dtype, name=key)
             for key, tensor in tensors.items()
         }
-        observations = {key: given[key] for key in KEYS}
+        observations = {key: given[key] for key in self._readout_input}
         return keras.Model(given, self.get_layer("readout")(observations, given["query"]))
 
     def _read_out(self, x, batch_size, **options):
-        """The fields' moments at the query points, piece by piece, the features once."""
+        """What `_moments` gives at the query points, piece by piece, the features once."""
         x = self._checked(x)
         features = self._body.predict(self._batches(self._body, x, batch_size), **options)
         query = np.asarray(x["query"], self.inputs_dict["query"].dtype)
@@ -83,16 +84,48 @@ class FieldReadout(Mixin):
 
         def given():
             for example in range(examples):
-                one = {key: features[key][example : example + 1] for key in KEYS}
+                one = {key: value[example : example + 1] for key, value in features.items()}
                 for part in np.split(query[example : example + 1], pieces, axis=1):
                     yield {**one, "query": part}
 
         signature = {
-            tensor.name: tf.TensorSpec([1, None, tensor.shape[-1]], tensor.dtype)
+            tensor.name: tf.TensorSpec([1, *tensor.shape[1:]], tensor.dtype)
             for tensor in self._readout.inputs
         }
         data = tf.data.Dataset.from_generator(given, output_signature=signature)
         # Of known length, without which Keras warns at its end.
         data = data.apply(tf.data.experimental.assert_cardinality(examples * pieces))
         found = self._readout.predict(data, verbose=0)
-        return {key: found[key].reshape(examples, pieces * length, -1)[:, :count] for key in KEYS}
+        return {key: _whole(found[key], examples, pieces, count) for key in found}
+
+    def _fields_distribution(self, x, batch_size):
+        """The fields at each query point: independent normal values, or a mixture of draws."""
+        import tensorflow_probability as tfp
+
+        from tfpn.distributions.mixture import smoothed_mixture
+
+        if self._at_many_points(x, batch_size):
+            moments = self._read_out(x, batch_size, verbose=0)
+        else:
+            moments = self._predicted(self._moments, x, batch_size)
+        factor, noise = self._factor_and_noise()
+        values, variance = (moments[key].astype(np.float64) for key in ("values", "variance"))
+        offset, unit = self._unit()
+        dtype = moments["values"].dtype
+        mean = (values * unit + offset).astype(dtype)
+        if not self._way.draws:
+            deviation = np.sqrt(variance * np.square(unit) * factor + noise)
+            return tfp.distributions.Normal(mean, deviation.astype(dtype))
+        draws = np.moveaxis(moments[self._way.key], 1, 2) - values[:, :, None]
+        draws = draws * np.sqrt(factor)
+        covariance = np.swapaxes(draws, -2, -1) @ draws / draws.shape[-2]
+        units = np.broadcast_to(unit, values.shape[-1:])
+        noise = np.diag(np.broadcast_to(noise / np.square(units), units.shape))
+        return smoothed_mixture(mean, draws * units, covariance, noise, units=units)
+
+
+def _whole(pieces, examples, parts, count):
+    """Pieces [B P, ..., m, c] along the points put together, [B, ..., count, c]."""
+    pieces = pieces.reshape(examples, parts, *pieces.shape[1:])
+    whole = np.moveaxis(pieces, 1, -3)
+    return whole.reshape(*whole.shape[:-3], -1, whole.shape[-1])[..., :count, :]

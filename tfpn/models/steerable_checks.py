@@ -1,11 +1,14 @@
 """Checks of the arguments of `SteerablePNCNN`."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tfpn.layers.steerable_flows import is_flow
-from tfpn.math.steerable.fields import read_frequencies
-from tfpn.types import Layer, Pooling
+from tfpn.math.steerable.fields import block_numbers, read_frequencies
+from tfpn.types import Layer, Mixin, Pooling
 
 
 def read_block_frequencies(frequencies: Sequence[int]) -> list[int]:
@@ -55,3 +58,37 @@ def check_out_fields(
             f"out_fields are read out at points and not pooled; leave pooling out, found "
             f"{pooling!r}."
         )
+
+
+class FieldInput(Mixin):
+    """Mix-in for a model with ``in_fields``: checks of their components."""
+
+    def _check_missing(self, variance):
+        blocks = np.asarray(block_numbers(self.in_fields))
+        observed = np.isfinite(variance)
+        for block in np.unique(blocks):
+            channels = np.flatnonzero(blocks == block)
+            parts = observed[..., channels]
+            partly = parts.any(-1) != parts.all(-1)
+            if partly.any():
+                example, point = (int(i) for i in np.argwhere(partly)[0])
+                found = ", ".join(f"{v:g}" for v in variance[example, point, channels])
+                raise ValueError(
+                    f"variance: example {example}, point {point} has [{found}] in the channels "
+                    f"{channels.tolist()}, the components of one field, which a rotation turns "
+                    "into each other: all of them are observed there or none. Give each the same "
+                    "finite variance, or each the variance inf."
+                )
+        super()._check_missing(variance)
+
+    def _block_noise(self, variance):
+        blocks = np.asarray(block_numbers(self.in_fields))
+        parts = [variance[..., blocks == block] for block in np.unique(blocks)]
+        known = [part[np.isfinite(part).all(-1)] for part in parts]
+        if any(np.any(part.min(-1) < 0.9 * part.max(-1)) for part in known):
+            warnings.warn(
+                "the components of some fields differ in variance, of which their mean counts, as "
+                "a rotation turns them into each other: give all components of a field the same.",
+                stacklevel=3,
+            )
+        return np.stack([part.mean(-1) for part in parts], axis=-1)

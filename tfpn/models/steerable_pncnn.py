@@ -1,11 +1,9 @@
 """The probabilistic numeric convolutional network that commutes with rotations of the plane."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 
 from tfpn.checks import check_count
 from tfpn.layers import GatedReLU, SteerableMix, SteerableNormalization, SteerablePNConv
@@ -20,11 +18,19 @@ from tfpn.math.steerable.fields import (
 from tfpn.math.uncertainty import STEERABLE, UNCERTAINTY
 from tfpn.models.arguments import check_arguments
 from tfpn.models.blocks import Block
-from tfpn.models.head import linear_head, points_dtype, pooling_layer, read_pooling
+from tfpn.models.head import (
+    calibrated_outputs,
+    head_outputs,
+    linear_head,
+    points_dtype,
+    pooling_layer,
+    read_pooling,
+)
 from tfpn.models.inputs import network_inputs
 from tfpn.models.network import PNNetwork
 from tfpn.models.readout import FieldReadout
 from tfpn.models.steerable_checks import (
+    FieldInput,
     check_flow,
     check_out_fields,
     read_block_frequencies,
@@ -44,7 +50,7 @@ from tfpn.types import (
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class SteerablePNCNN(FieldReadout, PNNetwork):
+class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
     """Network of fields on the plane that turns with its input: for images and measured fields.
 
     A signal on the plane that is turned is the same signal, and wind that is measured in turned
@@ -73,6 +79,12 @@ class SteerablePNCNN(FieldReadout, PNNetwork):
     ``keras.config.set_floatx("float64")`` before. `predict`, `predict_distribution` and
     `tfpn.check_equivariance` keep all digits.
 
+    With ``uncertainty="sampled"`` the network is equivariant in law. Turning the points and a draw
+    (the frequencies of its plane waves, its amplitudes and its noise) turns the result to rounding,
+    and a turned draw is as likely as the draw. Predictions always take the same ``num_samples``
+    draws, so what a rotation changes in them is the Monte Carlo error of that many, which
+    `tfpn.check_equivariance` shows.
+
     `feature_maps` gives each block's fields with their variances at any points. There is no
     `feature_process` as `PNCNN` has it, joint over points: the covariance of a field at two points
     is a matrix that turns with the line between them, and not a number for each channel.
@@ -97,14 +109,16 @@ class SteerablePNCNN(FieldReadout, PNNetwork):
             spacing (see `SteerablePNConv`), and ``constraint`` and ``seed`` do not matter.
         constraint: "dissipative" flows never amplify; "free" ones may (see `SteerablePNConv`).
         uncertainty: "diagonal" carries mean and variance through the network, "none" the means
-            only.
+            only, "sampled" draws of the fields (see above).
+        num_samples, num_training_samples, num_waves: of "sampled", as in `PNCNN`.
         normalization: puts `SteerableNormalization` after each block.
         kernel, spacing, input_noise, observation_noise, feature_noise, marginal_likelihood_weight,
             marginal_likelihood_trains, dtype: as in `PNCNN`. A kernel other than "rbf" takes some
             12 times as long.
         pooling: "space", or a disc ``{"centre": (x, y), "radius": r}``, which makes the outputs
             Gaussian; or a box ``(low, high)``, see above. Not for ``out_fields``.
-        seed: of the flows' random initial parameters alone; None draws one from Python's `random`.
+        seed: of the flows' random initial parameters and of draws; None takes one from Python's
+            `random` for the flows.
             All other weights start from Keras's generator: ``keras.utils.set_random_seed(0)``
             before the model is built, with whatever ``seed``, makes the same model each time.
 
@@ -160,6 +174,9 @@ class SteerablePNCNN(FieldReadout, PNNetwork):
         flow: Layer | None = None,
         constraint: Constraint = "dissipative",
         uncertainty: str = "diagonal",
+        num_samples: int = 16,
+        num_training_samples: int = 1,
+        num_waves: int = 128,
         normalization: bool = True,
         kernel: KernelLike = "rbf",
         spacing: float = 0.1,
@@ -201,6 +218,9 @@ class SteerablePNCNN(FieldReadout, PNNetwork):
             "in_fields": in_fields,
             "flow": None if flow is None else keras.saving.serialize_keras_object(flow),
             "constraint": constraint,
+            "num_samples": num_samples,
+            "num_training_samples": num_training_samples,
+            "num_waves": num_waves,
             "normalization": normalization,
             "kernel": kernel_config(kernel),
             "spacing": spacing,
@@ -234,6 +254,10 @@ class SteerablePNCNN(FieldReadout, PNNetwork):
                 observation_noise=observation_noise if first else feature_noise,
                 noise=input_noise if first else "shared",
                 uncertainty=uncertainty,
+                num_samples=num_samples,
+                num_training_samples=num_training_samples,
+                num_waves=num_waves,
+                stream=number,
                 double_precision=first,  # features are smooth enough for float32
                 seed=None if seed is None else seed + number,
                 name=name,
@@ -270,6 +294,7 @@ class SteerablePNCNN(FieldReadout, PNNetwork):
             block = Block(convolution(number, f"conv_{number}", new_fields, fields), following)
             blocks.append(block)
             x, fields = block.connect(x), new_fields
+        way = UNCERTAINTY[uncertainty]()
         calibrated = readout_input = pool = head = None
         if out_fields is not None:
             readout = convolution(num_blocks + 1, "readout", out_fields, fields)
@@ -277,13 +302,20 @@ class SteerablePNCNN(FieldReadout, PNNetwork):
             readout_input = x
             outputs, calibrated = moments["values"], block_numbers(out_fields)
         else:
-            pool = pooling_layer(pooling, observation_noise=feature_noise, name="pooling", **prior)
+            pool = pooling_layer(
+                pooling,
+                observation_noise=feature_noise,
+                num_waves=num_waves,
+                stream=num_blocks + 1,
+                seed=seed,
+                name="pooling",
+                **prior,
+            )
             head = linear_head(num_classes if num_outputs is None else num_outputs, dtype)
             moments = outputs = pool(x)
             if head is not None:
-                outputs = head(moments["values"])
-            if num_outputs is not None and pooling != "space":
-                calibrated = range(num_outputs)
+                outputs = head_outputs(head, moments, way, num_classes)
+            calibrated = calibrated_outputs(num_outputs, pooling, way)
         super().__init__(
             inputs,
             outputs,
@@ -302,36 +334,6 @@ class SteerablePNCNN(FieldReadout, PNNetwork):
         """The type of the input's channels, as pairs (frequency, copies)."""
         return read_fields(self._config["in_fields"])
 
-    def _check_missing(self, variance):
-        blocks = np.asarray(block_numbers(self.in_fields))
-        observed = np.isfinite(variance)
-        for block in np.unique(blocks):
-            channels = np.flatnonzero(blocks == block)
-            parts = observed[..., channels]
-            partly = parts.any(-1) != parts.all(-1)
-            if partly.any():
-                example, point = (int(i) for i in np.argwhere(partly)[0])
-                found = ", ".join(f"{v:g}" for v in variance[example, point, channels])
-                raise ValueError(
-                    f"variance: example {example}, point {point} has [{found}] in the channels "
-                    f"{channels.tolist()}, the components of one field, which a rotation turns "
-                    "into each other: all of them are observed there or none. Give each the same "
-                    "finite variance, or each the variance inf."
-                )
-        super()._check_missing(variance)
-
-    def _block_noise(self, variance):
-        blocks = np.asarray(block_numbers(self.in_fields))
-        parts = [variance[..., blocks == block] for block in np.unique(blocks)]
-        known = [part[np.isfinite(part).all(-1)] for part in parts]
-        if any(np.any(part.min(-1) < 0.9 * part.max(-1)) for part in known):
-            warnings.warn(
-                "the components of some fields differ in variance, of which their mean counts, as "
-                "a rotation turns them into each other: give all components of a field the same.",
-                stacklevel=3,
-            )
-        return np.stack([part.mean(-1) for part in parts], axis=-1)
-
     @property
     def output_fields(self) -> tuple[tuple[int, int], ...] | None:
         """The type of the output's channels; None for numbers that no rotation changes."""
@@ -345,13 +347,16 @@ class SteerablePNCNN(FieldReadout, PNNetwork):
         return super().finite_variance
 
     def predict_distribution(self, x: Observations, batch_size: int = 32) -> Distribution:
-        """The outputs as jointly normal variables, the values of fields as independent ones.
+        """The outputs as jointly normal variables or a mixture, the values of fields at each point.
 
         With ``out_fields``: a `tfp.distributions.Normal` of the fields' values [B, M, channels],
         with the variance of the last convolution's Gaussian process, one for all components of a
         field that rotates (the mean over them). What the network did not see of its features is in
         it; noise of the targets is after `calibrate`, which fits one factor and one noise variance
-        for each field. Otherwise as in `PNCNN.predict_distribution`.
+        for each field. With "sampled" it is at each point the mixture of the draws' fields, a
+        `tfp.distributions.MixtureSameFamily` of the batch shape [B, M] and the event shape
+        [channels], whose covariance turns with the fields. Otherwise as in
+        `PNCNN.predict_distribution`.
 
         Args:
             x: the observations dict, with its query points if there are any.
@@ -372,19 +377,7 @@ class SteerablePNCNN(FieldReadout, PNNetwork):
                 "the model was built with uncertainty='none' and carries no variance; build it "
                 "with uncertainty='diagonal'."
             )
-        import tensorflow_probability as tfp
-
-        if self._at_many_points(x, batch_size):
-            moments = self._read_out(x, check_count("batch_size", batch_size), verbose=0)
-        else:
-            moments = self._predicted(self._moments, x, batch_size)
-        factor, noise = self._factor_and_noise()
-        values, variance = (moments[key].astype(np.float64) for key in ("values", "variance"))
-        offset, unit = self._unit()
-        dtype = moments["values"].dtype
-        deviation = np.sqrt(variance * np.square(unit) * factor + noise)
-        mean = values * unit + offset
-        return tfp.distributions.Normal(mean.astype(dtype), deviation.astype(dtype))
+        return self._fields_distribution(x, check_count("batch_size", batch_size))
 
     @classmethod
     def from_config(cls, config: Config, custom_objects: Mapping[str, Any] | None = None) -> Any:

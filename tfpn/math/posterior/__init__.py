@@ -9,7 +9,7 @@ from tfpn.math.posterior.algebra import (
     solve,
     whiten,
 )
-from tfpn.math.posterior.interface import Fixed, Flowed, Functionals, Posterior
+from tfpn.math.posterior.interface import Fixed, Flowed, Functionals, Posterior, weighted
 from tfpn.math.posterior.observed import NOISE, TRAINS, Observed
 
 __all__ = [
@@ -26,5 +26,6 @@ __all__ = [
     "negative_log_marginal_likelihood",
     "posterior_mean",
     "solve",
+    "weighted",
     "whiten",
 ]

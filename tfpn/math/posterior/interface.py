@@ -134,16 +134,7 @@ class Posterior(abc.ABC):
         """
         weights, nll = self.solve(tf.transpose(columns, [0, 2, 3, 1]))
         weights = tf.transpose(weights, [0, 3, 1, 2])
-        cross = functionals.cross(self.points)
-        batch, queries, count, size = sizes(cross)
-        _, number, _, channels = sizes(columns)
-        if number == 1:
-            flat = reshape(cross, [batch, [queries, count], size])
-            found = tf.matmul(flat, weights[:, 0])
-        else:
-            flat = reshape(cross, [batch, 1, [queries, count], size])
-            found = tf.matmul(flat, weights)
-        return reshape(found, [batch, number, queries, count, channels]), nll
+        return weighted(functionals.cross(self.points), weights), nll
 
     @property
     @abc.abstractmethod
@@ -180,3 +171,24 @@ class Posterior(abc.ABC):
                 returns a tuple of tensors. It reads nothing else that has a gradient.
         """
         return function(self, *tensors)
+
+
+def weighted(cross: Tensor, weights: Tensor) -> Tensor:
+    """Sums over the observed points of covariances times weights of q kinds.
+
+    Args:
+        cross: [B, M, F, N].
+        weights: [B, q, N, c].
+
+    Returns:
+        [B, q, M, F, c].
+    """
+    batch, queries, count, size = sizes(cross)
+    _, number, _, channels = sizes(weights)
+    if number == 1:
+        flat = reshape(cross, [batch, [queries, count], size])
+        found = tf.matmul(flat, weights[:, 0])
+    else:
+        flat = reshape(cross, [batch, 1, [queries, count], size])
+        found = tf.matmul(flat, weights)
+    return reshape(found, [batch, number, queries, count, channels])

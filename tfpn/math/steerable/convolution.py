@@ -176,7 +176,7 @@ def _convolve_fields(
 
     query = inside(query)
     prior, points = observed.kernel, observed.points
-    variance = _block_variance(observed.variance, fields_in)
+    variance = shared_in_blocks(observed.variance, fields_in)
     observed = dataclasses.replace(observed, variance=variance)
     require_rank(query, "query", ("B", "M", "d"))
     if points.shape[-1] != 2 or query.shape[-1] != 2:
@@ -184,7 +184,7 @@ def _convolve_fields(
             f"points has shape {points.shape} and query {query.shape}: steerable fields live in "
             "the plane, so the last axis must be 2."
         )
-    flows = _flows(prior, frequencies, generator, dtype)
+    flows = flows_of_terms(prior, frequencies, generator, dtype)
     outs, insides = (tuple(m for m, _ in fields) for fields in (fields_out, fields_in))
     if not set(outs) | set(insides) <= set(frequencies):
         raise ValueError(
@@ -208,9 +208,9 @@ def _convolve_fields(
             mixing = variance_weights(weights[out], out, dict(fields_in)[group.inside])
             prior, features = covariance_features(explained, flows, group, out)
             mixed_variance[out].append(parts.mix_variance(prior, features, mixing) / width(out))
-    flat = {out: _concatenated(tf.add_n(found), out) for out, found in responses.items()}
+    flat = {out: concatenated(tf.add_n(found), out) for out, found in responses.items()}
     bias = None if bias is None else inside(bias)
-    mean = join_fields(mix_fields(flat, _flat_weights(weights), bias), fields_out)
+    mean = join_fields(mix_fields(flat, flat_weights(weights), bias), fields_out)
     nll = tf.cast(parts.negative_log_marginal_likelihood(), dtype)
     variance = None
     if with_variance:
@@ -219,7 +219,8 @@ def _convolve_fields(
     return tf.cast(mean, dtype), variance, nll
 
 
-def _block_variance(variance, fields_in):
+def shared_in_blocks(variance, fields_in):
+    """Variances as the mean over each block's channels, +inf where unobserved."""
     channels = count_channels(fields_in)
     if variance.shape[-1] != channels:
         raise ValueError(
@@ -242,7 +243,7 @@ def _block_variance(variance, fields_in):
         return tf.identity(found)
 
 
-def _flows(kernel, frequencies, generator, dtype):
+def flows_of_terms(kernel, frequencies, generator, dtype):
     """The flows of each Gaussian term of the kernel."""
     zeroth_order, first_order, second_order = generator
     first_order = tf.convert_to_tensor(first_order)
@@ -276,7 +277,7 @@ def _check_weights(weights, fields_in, fields_out, count, inside):
     return found
 
 
-def _flat_weights(weights):
+def flat_weights(weights):
     """W over all flows and copies: [K n, copies], or [2, K n, copies]."""
     return {
         out: tf.reshape(w, [-1, w.shape[-1]] if out == 0 else [2, -1, w.shape[-1]])
@@ -284,7 +285,7 @@ def _flat_weights(weights):
     }
 
 
-def _concatenated(response, out):
+def concatenated(response, out):
     """[B, M, K, width, n] -> planar [B, M, width K n]."""
     response = tf.transpose(response, [0, 1, 3, 2, 4])
     shape = tf.shape(response)

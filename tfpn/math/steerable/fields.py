@@ -180,6 +180,13 @@ def block_mean(tensor, fields):
     )
 
 
+def field_moments(draws, fields):
+    """Mean of draws [B, S, N, c] and their variance, the mean over each block, both [B, N, c]."""
+    mean = tf.reduce_mean(draws, axis=1)
+    variance = tf.reduce_mean(tf.math.squared_difference(draws, mean[:, None]), axis=1)
+    return mean, block_mean(variance, fields)
+
+
 def spread_blocks(parts, fields):
     """One number a block to channels: {frequency: [..., copies]} -> [..., c]."""
     joined = [

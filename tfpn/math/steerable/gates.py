@@ -55,7 +55,12 @@ def gate_moments(mean, variance):
     total, square = 0.0, tf.square(m)
     for node, weight in zip(*_rule(NODES[mean.dtype]), strict=True):
         total += weight * tf.exp(-square / (1.0 + tf.sin(node * largest)))
-    return 0.5 * tf.math.erfc(m * -math.sqrt(0.5)), total * largest / (2.0 * math.pi)
+    return gate_value(m), total * largest / (2.0 * math.pi)
+
+
+def gate_value(scalars):
+    """``Phi(g)`` of known numbers, elementwise: `gate_moments` without variance."""
+    return 0.5 * tf.math.erfc(scalars * -math.sqrt(0.5))
 
 
 def gate_fields(values, variance, gate_mean, gate_variance):

@@ -58,7 +58,7 @@ def normalize_fields(values, variance, weight, mean, spread, gamma, beta, fields
         epsilon: added to q^2.
 
     Returns:
-        Values and variance [B, N, c], 0 where the weight is 0.
+        Values and variance [B, N, c], 0 where the weight is 0, and the scales [c].
 
     Example: a vector keeps its direction.
 
@@ -69,7 +69,7 @@ def normalize_fields(values, variance, weight, mean, spread, gamma, beta, fields
     >>> weight, zero = tf.ones_like(v), tf.zeros_like(v)
     >>> mean, spread, _ = field_statistics(v, zero, weight, fields)
     >>> one, none = tf.ones(1), tf.ones(0)
-    >>> v, _ = normalize_fields(v, zero, weight, mean, spread, one, none, fields, 0.0)
+    >>> v, *_ = normalize_fields(v, zero, weight, mean, spread, one, none, fields, 0.0)
     >>> bool(np.allclose(v, np.array([[[3.0, 4.0]]]) / np.sqrt(12.5)))
     True
     """
@@ -78,4 +78,4 @@ def normalize_fields(values, variance, weight, mean, spread, gamma, beta, fields
     parts = {m: part for (m, _), part in zip(fields, by_frequency, strict=True)}
     scale = spread_blocks(parts, fields)
     shift = _for_scalars(beta, fields) - _for_scalars(mean, fields) * scale
-    return values * scale + shift * weight, variance * tf.square(scale)
+    return values * scale + shift * weight, variance * tf.square(scale), scale

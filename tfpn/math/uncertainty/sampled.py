@@ -24,7 +24,6 @@ from tfpn.math.operator import Operator, output_covariance
 from tfpn.math.posterior import Fixed, Observed
 from tfpn.math.precision import in_double_precision
 from tfpn.math.random import normal
-from tfpn.math.shapes import reshape, sizes
 from tfpn.math.uncertainty.base import Uncertainty
 from tfpn.math.uncertainty.diagonal import Diagonal
 from tfpn.math.waves import Waves, draw_waves
@@ -60,14 +59,15 @@ class Sampled(Uncertainty):
     integrates_in_float64 = False
     keeps_over_space = True
     draws = True
+    is_steerable = True
 
     def convolve(
         self, observed: Observed, operator: Operator, beside: Tensor | None, missing: Tensor
     ) -> Any:
-        observed = _readings(observed, beside)
+        observed = _readings(observed, beside, operator)
         waves = self._waves(observed, beside)
         prior = waves(observed.finite_points())
-        moved = waves.flowed(operator)(operator.query)
+        moved = operator.flowed(waves)(operator.query)
         correction, nll = self._correction(observed, operator, beside, prior)
         draws = (moved + correction) * (1.0 - missing[:, None])
         return *draw_moments(draws), draws, nll
@@ -76,7 +76,7 @@ class Sampled(Uncertainty):
     def _correction(self, observed, operator, beside, prior):
         """What the readings make of the operator's result, bias included, [B, S, M, c_out]."""
         posterior = observed.posterior()
-        return self._mixed(posterior, operator, self._residual(posterior, beside, prior))
+        return operator.respond(posterior, self._residual(posterior, beside, prior))
 
     @in_double_precision
     def integrate(
@@ -137,7 +137,7 @@ class Sampled(Uncertainty):
         self, observed: Observed, operator: Operator, beside: Tensor | None, missing: Tensor
     ) -> Any:
         """As `Uncertainty.marginals`, by the law of total variance: none of it is drawn here."""
-        readings = _readings(observed, beside)
+        readings = _readings(observed, beside, operator)
         mean, variance, *_ = Diagonal().convolve(readings, operator, None, missing)
         if beside is None:
             return mean, variance
@@ -146,7 +146,7 @@ class Sampled(Uncertainty):
 
     @in_double_precision
     def covariance(self, observed: Observed, operator: Operator, beside: Tensor | None) -> Tensor:
-        readings = _readings(observed, beside)
+        readings = _readings(observed, beside, operator)
         covariance = output_covariance(readings.posterior(), operator)
         if beside is not None:
             means = self._means(readings, operator, beside)
@@ -158,13 +158,7 @@ class Sampled(Uncertainty):
     @in_double_precision
     def _means(self, observed, operator, beside):
         """The operator on the posterior mean of each draw, [B, S, M, c_out]."""
-        return self._mixed(observed.posterior(), operator, beside)[0]
-
-    def _mixed(self, posterior, operator, columns):
-        response, nll = posterior.respond(operator.functionals(posterior.kernel), columns)
-        batch, samples, *shape = sizes(response)
-        mixed = operator.mix(reshape(response, [[batch, samples], *shape]))
-        return reshape(mixed, [batch, samples, *sizes(mixed)[1:]]), nll
+        return operator.respond(observed.posterior(), beside)[0]
 
     def joint_covariance(self, pooled: Observations) -> Array:
         draws = np.asarray(pooled[DRAWS], np.float64)
@@ -274,7 +268,7 @@ def _ranks(points, known, std, values):
     return tf.argsort(order, axis=-1)
 
 
-def _readings(observed, draws):
+def _readings(observed, draws, operator=None):
     """The observations as they are, or draws as readings.
 
     Their noise is what the variance holds beside that of the draws: mostly none. Values are the
@@ -283,6 +277,8 @@ def _readings(observed, draws):
     if draws is None:
         return observed
     _, spread = draw_moments(draws)
+    if operator is not None:
+        spread = operator.in_common(spread)
     variance = tf.nn.relu(tf.stop_gradient(observed.variance - spread))
     return dataclasses.replace(observed, values=draws[:, 0], variance=variance)
 

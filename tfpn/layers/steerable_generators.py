@@ -1,0 +1,88 @@
+"""The flows of a `SteerablePNConv`: generators with parameters of its own, or given layers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfpn.layers.convolution import DIFFUSION_PER_SPACING, DRIFT_PER_SPACING
+from tfpn.layers.steerable_flows import build_flow, generators_of
+from tfpn.math.steerable.generators import generator_family
+from tfpn.math.steerable.harmonics import Flows
+from tfpn.types import Mixin, Tensor
+
+
+class Generators(Mixin):
+    """Mix-in for a layer with ``flows``, ``frequencies``, ``num_basis`` and a prior."""
+
+    def _build_generators(self):
+        """Makes the parameters of generators of its own; returns the generators."""
+        self._family = generator_family(self.frequencies, self.constraint)
+        initial = self._initial_generators()
+        self.generator_weights = {
+            p.name: self.add_weight(
+                name=p.name,
+                shape=(self.num_basis, *p.shape),
+                initializer=keras.initializers.Constant(initial[p.name]),
+            )
+            for p in self._family.parameters
+        }
+        with tf.init_scope():
+            values = {name: tf.constant(value) for name, value in initial.items()}
+            return [tensor.numpy() for tensor in self._family.tensors(values, tf.float64)]
+
+    def _build_flows(self):
+        """Builds and checks ``flows``; returns their generators."""
+        where = f"{type(self).__name__} {self.name!r}: flows"
+        found = [
+            build_flow(flow, f"{where}[{k}]", self.frequencies) for k, flow in enumerate(self.flows)
+        ]
+        return [np.stack(tensors) for tensors in zip(*found, strict=True)]
+
+    def _initial_generators(self):
+        return self._family.initial(
+            self.seed,
+            count=self.num_basis,
+            transport=DRIFT_PER_SPACING,
+            spread=DIFFUSION_PER_SPACING,
+        )
+
+    def _reset_flows(self):
+        if self.flows:  # which keep what they have learned
+            return
+        for name, value in self._initial_generators().items():
+            self.generator_weights[name].assign(value)
+
+    def generators(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The generators' C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] in float64.
+
+        Index order derivative(s), output, input; r channels, one copy of each of ``frequencies``.
+        In the points' unit; what the layer learns, and ``flows``, are in units of the spacing,
+        ``exp(log_flow_unit)``.
+        """
+        if self.flows:
+            tensors = generators_of(self.flows)
+        else:
+            values = {n: tf.convert_to_tensor(w) for n, w in self.generator_weights.items()}
+            tensors = self._family.tensors(values, tf.float64)
+        c, b, s = in_unit(tensors, tf.exp(tf.cast(self.log_flow_unit, tf.float64)))
+        return c, b, s
+
+    def flow_reach(self) -> tuple[float, float]:
+        """How far the flows reach, and how far they are resolved: two numbers of length scales.
+
+        Beyond the second number results are less exact than rounding, see
+        `tfpn.math.steerable_kernel`.
+        """
+        dtype = tf.as_dtype(self.algebra_dtype)
+        # The Gaussian term of the shortest length scale, in whose units the reach is largest.
+        std, length = min(self._kernel().terms(), key=lambda term: float(term[1]))
+        flows = Flows(*self.generators(), self.frequencies, std, length, dtype)
+        return float(flows.reach), flows.resolution.reaches[-1]
+
+
+def in_unit(generators: Sequence[Any], unit: Any) -> list[Any]:
+    """Generators C, B and S whose lengths are in ``unit``, in the points' unit."""
+    return [tensor * unit**order for order, tensor in enumerate(generators)]

@@ -1,0 +1,156 @@
+r"""The operator of `tfpn.math.steerable.convolution` on draws, A = sum_k W_k (I x exp(M_k)).
+
+On a plane wave a coupled generator is a matrix: with ``f(x) = Re((a - i b) exp(i w.x))`` for the
+channels' amplitudes a and b,
+
+    (exp(M) f)(x) = Re(E(w) (a - i b) exp(i w.x)),        E(w) = exp(M(i w)),
+
+one small matrix exponential for each wave and flow, in place of the phase and the decay of a flow
+that does not couple channels. ``E(R w) = rho(R) E(w) rho(R)^-1``: so turning the frequencies, the
+amplitudes by rho and the points together turns what comes out. Amplitudes that are independent and
+equal in law within a block stay so when they are turned, so the draws of a turned signal have the
+law of the turned draws.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfpn.math.coupled import symbols
+from tfpn.math.coupled_exponential import matrix_exponential
+from tfpn.math.posterior import Posterior, weighted
+from tfpn.math.shapes import reshape, sizes
+from tfpn.math.steerable.convolution import concatenated, flat_weights, flows_of_terms
+from tfpn.math.steerable.fields import (
+    block_mean,
+    join_fields,
+    planar_channels,
+    split_fields,
+    width,
+)
+from tfpn.math.steerable.harmonics import groups
+from tfpn.math.steerable.kernels import cross_kernels
+from tfpn.math.steerable.mixing import mix_fields
+from tfpn.math.steerable.responses import fields_of
+from tfpn.math.waves import Waves
+from tfpn.types import Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class SteerableOperator:
+    """What `tfpn.math.uncertainty.Sampled` asks of an operator, for fields of SO(2).
+
+    `tf.nest` takes it for its tensors.
+
+    Attributes:
+        query: points of the result [B, M, 2].
+        weights: as `tfpn.math.steerable_convolve` takes them.
+        generator: C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] in float64.
+        bias: [copies of frequency 0], or None.
+        fields_in, fields_out, frequencies: as `tfpn.math.steerable_convolve` takes them.
+    """
+
+    query: tf.Tensor
+    weights: dict
+    generator: tuple
+    bias: Any
+    fields_in: tuple
+    fields_out: tuple
+    frequencies: tuple
+
+    def __tf_flatten__(self):
+        metadata = self.fields_in, self.fields_out, self.frequencies
+        return metadata, (self.query, self.weights, self.generator, self.bias)
+
+    @classmethod
+    def __tf_unflatten__(cls, metadata, components):
+        return cls(*components, *metadata)
+
+    def in_common(self, variance: Tensor) -> Tensor:
+        """Variances [B, N, c_in] as they count: the mean over each block's components."""
+        return block_mean(variance, self.fields_in)
+
+    def respond(self, posterior: Posterior, columns: Tensor) -> Any:
+        """The operator on what q columns of each channel say, by one factorisation.
+
+        Args:
+            posterior: of `tfpn.math.posterior.Observed.posterior`.
+            columns: [B, q, N, c_in].
+
+        Returns:
+            [B, q, M, c_out] and the negative log marginal likelihood [B, c_in].
+        """
+        solution, nll = posterior.solve(tf.transpose(columns, [0, 2, 3, 1]))
+        solution = tf.transpose(solution, [0, 3, 1, 2])
+        flows = flows_of_terms(posterior.kernel, self.frequencies, self.generator, self.query.dtype)
+        outs, insides = (tuple(m for m, _ in some) for some in (self.fields_out, self.fields_in))
+        all_groups = groups(outs, insides)
+        cross = [cross_kernels(self.query, posterior.points, term, all_groups) for term in flows]
+        channels = planar_channels(self.fields_in)
+        responses: dict[int, list[Tensor]] = {out: [] for out in outs}
+        for group, *terms in zip(all_groups, *cross, strict=True):
+            chosen = tf.gather(solution, channels[group.inside], axis=-1)
+            found = weighted(tf.add_n(terms), chosen)
+            batch, number, *shape = sizes(found)
+            found = reshape(found, [[batch, number], *shape])
+            for out, part in fields_of(found, group, flows[0].count, self._copies).items():
+                responses[out].append(part)
+        flat = {out: concatenated(tf.add_n(found), out) for out, found in responses.items()}
+        mixed = self._mix(flat, self.bias)
+        batch, number = sizes(columns)[:2]
+        return reshape(mixed, [batch, number, *sizes(mixed)[1:]]), nll
+
+    def flowed(self, waves: Waves) -> Waves:
+        """What it makes of plane waves, without bias; the exponentials are in float64."""
+        frequencies = tf.cast(waves.frequencies, tf.float64)
+        samples, count = sizes(frequencies)[:2]
+        flat = reshape(frequencies, [[samples, count], 2])
+        generators = zip(*map(tf.unstack, self.generator), strict=True)
+        exponent = tf.stack([symbols(flat, *generator) for generator in generators], axis=1)
+        inside, outside = (self._places(fields) for fields in (self.fields_in, self.fields_out))
+        coupled = matrix_exponential(exponent)  # [S F, K, r, r]
+        coupled = tf.gather(tf.gather(coupled, outside, axis=2), inside, axis=3)
+        cosines, sines = (
+            reshape(self._by_place(part), [[samples, count], 1, len(inside), self._copies])
+            for part in tf.split(tf.cast(waves.amplitudes, tf.float64), 2, axis=1)
+        )
+        moved = tf.matmul(coupled, tf.complex(cosines, -sines))  # [S F, K, out, n]
+        parts = [
+            reshape(part, [samples, count, *sizes(part)[1:]])
+            for part in (tf.math.real(moved), -tf.math.imag(moved))
+        ]
+        moved = tf.cast(tf.concat(parts, axis=1), waves.amplitudes.dtype)  # [S, 2 F, K, out, n]
+        by_frequency = tf.split(moved, [width(m) for m, _ in self.fields_out], axis=3)
+        mixed = self._mix(
+            {
+                out: concatenated(part, out)
+                for (out, _), part in zip(self.fields_out, by_frequency, strict=True)
+            }
+        )
+        return dataclasses.replace(waves, amplitudes=mixed)
+
+    @property
+    def _copies(self):
+        return max(copies for _, copies in self.fields_in)
+
+    def _places(self, fields):
+        """The places in rho of a type's frequencies."""
+        starts = np.cumsum([0, *map(width, self.frequencies)]).tolist()
+        start = dict(zip(self.frequencies, starts, strict=False))
+        return [start[m] + part for m, _ in fields for part in range(width(m))]
+
+    def _by_place(self, amplitudes):
+        """Amplitudes of the input's channels by place in rho and copy, [S, F, places, n]."""
+        found = []
+        for (m, copies), part in zip(
+            self.fields_in, split_fields(amplitudes, self.fields_in).values(), strict=True
+        ):
+            part = reshape(part, [*sizes(part)[:2], width(m), copies])
+            found.append(tf.pad(part, [[0, 0]] * 3 + [[0, self._copies - copies]]))
+        return tf.concat(found, axis=2)
+
+    def _mix(self, flat, bias=None):
+        """Mixed fields [..., c_out] of planar ones of all flows and copies."""
+        return join_fields(mix_fields(flat, flat_weights(self.weights), bias), self.fields_out)
