@@ -117,7 +117,12 @@ class TestClassifier:
     def test_layers(self, classifier):
         model, x, _, _, _ = classifier
         names = ["conv_1", "relu_1", "mix_1", "norm_1", "conv_2", "relu_2", "mix_2", "norm_2"]
-        assert [layer.name for layer in model.layers[3:]] == [*names, "pooling", "head"]
+        assert [layer.name for layer in model.layers[3:]] == [
+            *names,
+            "pooling",
+            "head",
+            "temperature",
+        ]
         assert [layer.name for layer in model.pn_layers] == ["conv_1", "conv_2", "pooling"]
         assert model.get_layer("norm_1").fields == ((0, 2), (1, 2))
         assert model.get_layer("norm_2").fields == ((0, 6),)  # scalars alone, as many channels

@@ -29,6 +29,7 @@ class ReadingsSeen(Mixin):
             name="readings",
             shape=(2,),
             initializer=lambda shape, dtype: tf.fill(shape, tf.constant(np.inf, dtype)),
+            dtype=self.inputs_dict["points"].dtype,
             trainable=False,
             aggregation="only_first_replica",
         )
