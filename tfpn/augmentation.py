@@ -159,7 +159,7 @@ def thin(
     missing = [key for key in KEYS if key not in x]
     if missing:
         raise ValueError(f"x: found no {', '.join(missing)}; give the dict of tfpn.observations.")
-    tf = sys.modules.get("tensorflow")  # Without it nothing is a tensor.
+    tf: Any = sys.modules.get("tensorflow")  # Without it nothing is a tensor.
     symbolic = tf is not None and any(tf.is_tensor(x[key]) for key in KEYS)
     entries = {key: tf.convert_to_tensor(x[key]) if symbolic else x[key] for key in KEYS}
     single = len(np.shape(entries["variance"])) == 2

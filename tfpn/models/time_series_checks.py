@@ -9,6 +9,9 @@ from tfpn.checks import check_count
 from tfpn.models.time_series_inputs import FINITE, KNOWN
 from tfpn.types import Observations, Pooling
 
+# Times in a box at which blocks are evaluated by default.
+_QUERY = 24
+
 
 def check_statics(x: Observations, count: int) -> None:
     """Raises ValueError if statics are not what `PNTimeSeriesClassifier` takes."""
@@ -29,8 +32,10 @@ def check_statics(x: Observations, count: int) -> None:
             )
 
 
-def read_query(query: int | str, pooling: Pooling) -> Any:
-    """ "union" or a number of points."""
+def read_query(query: int | str | None, pooling: Pooling) -> Any:
+    """ "union" or a number of points; None for the default."""
+    if query is None:
+        return "union" if pooling == "space" else _QUERY
     if isinstance(query, str):
         if query != "union":
             raise ValueError(f"query must be 'union' or a positive whole number, found {query!r}.")

@@ -51,7 +51,7 @@ class ShuffledBatches(keras.utils.PyDataset):
         by_length: bool = False,
         *,
         weights: Any = None,
-        thin: Sequence[float] = (),
+        thin: Sequence[float] | None = None,
         whole: float = 0.125,
         drop_channels: float = 0.0,
         together: bool = False,
@@ -60,8 +60,10 @@ class ShuffledBatches(keras.utils.PyDataset):
         super().__init__()
         self.x, self.y, self.batch_size, self.seed, self.ranges = x, y, batch_size, seed, ranges
         self.weights = weights
-        self._thinning = {"whole": whole, "drop_channels": drop_channels, "together": together}
-        self._keep = tuple(thin)
+        self._thinning: dict[str, Any] = {
+            "whole": whole, "drop_channels": drop_channels, "together": together,
+        }  # fmt: skip
+        self._keep = tuple(thin or ())
         self._lengths = lengths(x["variance"]) if by_length else None
         self.set_epoch(0)
 
