@@ -6,6 +6,7 @@ import inspect
 import numpy as np
 from shift_data import KEEP, thinning
 
+BATCHES = 10  # in an epoch, at least
 UNCERTAINTIES = ("none", "diagonal", "sampled")
 
 
@@ -46,8 +47,8 @@ def fit(uncertainty, priors, data, part, seed, thinned, settings=None):
     model = build(uncertainty, data, settings)
     model.adapt(part.x, **_adapt_options(model, priors))
     options = {"thin": KEEP, **thinning(data.together)} if thinned else {}
-    size = min(settings.batch, len(part.y))
-    batches = ShuffledBatches(part.x, part.y, size, seed, by_length=not data.together, **options)
+    x, y = repeated(part, BATCHES * settings.batch)
+    batches = ShuffledBatches(x, y, settings.batch, seed, by_length=not data.together, **options)
     rate = settings.rate
     if settings.schedule == "cosine":
         rate = keras.optimizers.schedules.CosineDecay(rate, settings.steps)
@@ -58,6 +59,13 @@ def fit(uncertainty, priors, data, part, seed, thinned, settings=None):
     epochs = max(1, round(settings.steps / len(batches)))
     model.fit(batches, shuffle=False, epochs=epochs, callbacks=[anew], verbose=0)
     return model
+
+
+def repeated(part, examples):
+    """Each example as often as makes so many: epochs of few steps take longer than their steps."""
+    times = -(-examples // len(part.y))
+    x = {key: np.concatenate([array] * times) for key, array in part.x.items()}
+    return x, np.tile(part.y, times)
 
 
 def build(uncertainty, data, settings):

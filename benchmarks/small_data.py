@@ -75,8 +75,8 @@ def measure(name, data, change, seed):
     }
     return {
         **{"set": name, "change": label(change), "seed": seed},
-        **{key: round(value, 4) for key, value in means.items()},
-        **{f"nll {test}": round(np.mean(found["nll", test]), 4) for test in TESTS},
+        **{key: round(float(value), 4) for key, value in means.items()},
+        **{f"nll {test}": round(float(np.mean(found["nll", test])), 4) for test in TESTS},
         **{"parameters": model.count_params(), "fit_seconds": round(seconds, 1)},
     }
 

@@ -174,7 +174,7 @@ class _PNEstimator(BaseEstimator):
             batch_size or 32,
             seed=random.randrange(2**31),  # `keras.utils.set_random_seed` determines it
             weights=weights[0] if weights else None,
-            thin=self.thin or (),
+            thin=self.thin,
             together=self.model_.get_config()["input_noise"] == "shared",
         )
         anew = keras.callbacks.LambdaCallback(

@@ -27,7 +27,13 @@ def exact_readings(dtype, points=30):
     x = tfpn.observations(times, np.sin(6 * times), 0.0)
     x = {key: value.astype(dtype) for key, value in x.items()}
     model = tfpn.models.PNTimeSeriesClassifier(
-        channels=2, num_blocks=1, num_basis=3, observation_noise=None, spacing=0.05, dtype=dtype
+        channels=2,
+        num_blocks=1,
+        num_basis=3,
+        query="union",
+        observation_noise=None,
+        spacing=0.05,
+        dtype=dtype,
     )
     layer = model.get_layer("conv_1")
     layer.log_length_scale.assign([np.log(LENGTH)])
@@ -105,7 +111,7 @@ def test_the_jitter_grows_for_the_matrix_that_needs_it():
 @pytest.fixture(scope="module")
 def few_readings():
     x = tfpn.observations([[[0.2], [0.8]]], [[1.0, -1.0]])
-    options = {"channels": 2, "num_blocks": 1, "num_basis": 2, "spacing": 0.2}
+    options = {"channels": 2, "num_blocks": 1, "num_basis": 2, "query": "union", "spacing": 0.2}
     return tfpn.models.PNTimeSeriesClassifier(**options), x
 
 

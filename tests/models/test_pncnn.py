@@ -159,7 +159,7 @@ class TestMethods:
         model.summary(print_fn=lambda line: stream.write(line + "\n"))
         assert "conv_1" in stream.getvalue() and "head" in stream.getvalue()
         names = [layer.name for layer in model.layers if not layer.name.startswith(KEYS)]
-        assert names == ["conv_1", "relu_1", "mix_1", "norm_1", "pooling", "head"]
+        assert names == ["conv_1", "relu_1", "mix_1", "norm_1", "pooling", "head", "temperature"]
         assert [layer.name for layer in model.pn_layers] == ["conv_1", "pooling"]
         assert block_outputs(model, ["mix_1", "norm_1"], x)[0]["values"].shape == (40, 12, 4)
 
@@ -203,6 +203,7 @@ class TestMethods:
         samples = np.einsum("sbc,co->sbo", features, np.asarray(model.get_layer("head").kernel))
         expected = samples.var(axis=0)
         # The sample variance of normal variables has the relative standard error sqrt(2 / count).
+        expected /= float(model.get_layer("temperature").temperature) ** 2
         error = np.abs(np.asarray(distribution.variance()) - expected) / expected
         assert error.max() < 4 * np.sqrt(2 / count)
 

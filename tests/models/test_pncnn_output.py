@@ -144,4 +144,6 @@ def plain_logits(model, x, example):
         integral = std**2 * by_axis.prod(-1)
     integral /= np.exp(2 * float(pooling.log_unit.numpy()))  # the unit's area
     head = model.get_layer("head")
-    return integral @ weights_of(pooling, noise) @ np.asarray(head.kernel) + np.asarray(head.bias)
+    logits = integral @ weights_of(pooling, noise) @ np.asarray(head.kernel) + np.asarray(head.bias)
+    temperature = model.get_layer("temperature")
+    return logits / np.asarray(temperature.temperature) + np.asarray(temperature.offsets)

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.special
 from pncnn_support import LOSS, separable, small
 
@@ -24,7 +25,12 @@ def sampled(temperature, examples=4000, classes=4, seed=0):
 def test_the_temperature_that_labels_were_drawn_at(temperature):
     logits, labels = sampled(temperature)
     # Its standard error is about 1.5 % at 4, less at lower ones, by bootstrap.
-    assert fit_temperature(logits, labels) == pytest.approx(temperature, rel=0.06)
+    found, offsets = fit_temperature(logits, labels)
+    assert found == pytest.approx(temperature, rel=0.06) and not offsets.any()
+    found, offsets = fit_temperature(logits, labels, offsets=True)
+    assert found == pytest.approx(temperature, rel=0.08)
+    # Standard errors of log odds of 1000 labels a class are some 0.04, more where few are unsure.
+    assert np.ptp(offsets) < 0.4
 
 
 def test_extremes():
@@ -32,11 +38,27 @@ def test_extremes():
     right = np.array([0, 1] * 20)
     # All right, by which the likelihood grows up to T = 0: the prior's optimum, by hand. With
     # b = 5 / T, d/dlogT of 40 log(1 + e^-b) + log(T)^2 / 2 is 40 b / (1 + e^b) + log T = 0.
-    best = fit_temperature(logits, right)
+    best, _ = fit_temperature(logits, right)
     assert 0.1 < best < 1
     assert 40 * (5 / best) / (1 + np.exp(5 / best)) + np.log(best) == pytest.approx(0, abs=1e-3)
-    assert np.isfinite(fit_temperature(-1e6 * logits, right))
-    assert fit_temperature(0 * logits, right) == pytest.approx(1, abs=1e-3)  # the prior's
+    assert np.isfinite(fit_temperature(-1e6 * logits, right)[0])
+    assert fit_temperature(0 * logits, right)[0] == pytest.approx(1, abs=1e-3)  # the prior's
+
+
+def test_offsets_by_a_search_of_another_kind():
+    """Against the optimum that a method without gradients finds of the density written out."""
+    logits, labels = sampled(2.0, examples=60, classes=3)
+    labels = np.where(np.arange(60) % 3 == 0, 2, labels)  # the last class is more frequent
+
+    def loss(numbers):
+        chances = scipy.special.softmax(logits / np.exp(numbers[0]) + numbers[1:], axis=-1)
+        return np.sum(numbers**2) / 2 - np.sum(np.log(chances[np.arange(60), labels]))
+
+    options = {"xatol": 1e-7, "fatol": 1e-10, "maxiter": 10_000}
+    expected = scipy.optimize.minimize(loss, np.zeros(4), method="Nelder-Mead", options=options).x
+    found, offsets = fit_temperature(logits, labels, offsets=True)
+    np.testing.assert_allclose([np.log(found), *offsets], expected, atol=1e-4)
+    assert offsets[2] > 0.3 + offsets[:2].max()
 
 
 def trained(pooling):
@@ -58,7 +80,7 @@ def test_all_that_a_classifier_says(pooling, tmp_path):
     model.calibrate(x, wrong)
     temperature = float(model.get_layer("temperature").temperature)
     assert abs(np.log(temperature)) > 0.2
-    assert temperature == pytest.approx(fit_temperature(np.log(probabilities), wrong), rel=1e-4)
+    assert temperature == pytest.approx(fit_temperature(np.log(probabilities), wrong)[0], rel=1e-4)
     np.testing.assert_allclose(model.predict(x, verbose=0), logits / temperature, rtol=1e-5)
     powers = probabilities ** (1 / temperature)
     found = model.predict_proba(x)
@@ -77,11 +99,30 @@ def test_all_that_a_classifier_says(pooling, tmp_path):
     np.testing.assert_array_equal(again.predict_proba(x), model.predict_proba(x))
 
 
-def test_distributions_spread_by_the_temperature():
-    model, x, _ = trained((0.0, 1.0))
-    before = model.predict_distribution(x).covariance().numpy()
-    model.get_layer("temperature").temperature.assign(2.0)
-    np.testing.assert_allclose(model.predict_distribution(x).covariance(), before / 4, rtol=1e-4)
+@pytest.mark.parametrize("pooling", ["space", (0.0, 1.0)])
+def test_distributions_and_offsets(pooling):
+    model, x, y = trained(pooling)
+    layer, offsets = model.get_layer("temperature"), np.array([0.5, -1.0])
+    logits, probabilities = model.predict(x, verbose=0), model.predict_proba(x)
+    if pooling != "space":
+        covariance = model.predict_distribution(x).covariance().numpy()
+    layer.temperature.assign(2.0)
+    layer.offsets.assign(offsets)
+    np.testing.assert_allclose(model.predict(x, verbose=0), logits / 2 + offsets, rtol=1e-5)
+    expected = np.sqrt(probabilities) * np.exp(offsets)
+    expected /= expected.sum(-1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(x), expected, rtol=1e-4)
+    if pooling != "space":
+        predicted = model.predict_distribution(x)
+        np.testing.assert_allclose(predicted.mean(), logits / 2 + offsets, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(predicted.covariance(), covariance / 4, rtol=1e-4)
+    model.calibrate(x, y, offsets=True)
+    temperature, fitted = layer.numbers
+    expected = fit_temperature(np.log(probabilities), y, offsets=True)
+    assert temperature == pytest.approx(expected[0], rel=1e-3)
+    np.testing.assert_allclose(fitted, expected[1], atol=1e-3)
+    model.calibrate(x, y)
+    assert not np.any(layer.numbers[1])
 
 
 def test_errors():
@@ -100,5 +141,8 @@ def test_errors():
     model.calibrate(x, y[:, None])
     with pytest.raises(TypeError, match="x must be the model's input dict"):
         model.calibrate([x], y)
+    options = {"num_outputs": 1, "channels": 2, "num_blocks": 1}
     with pytest.raises(ValueError, match="calibrate needs a classifier of two or more classes, or"):
-        tfpn.models.PNCNN(None, num_outputs=1, channels=2, num_blocks=1).calibrate(x, y)
+        tfpn.models.PNCNN(None, **options).calibrate(x, y)
+    with pytest.raises(ValueError, match="offsets=True is for classifiers"):
+        tfpn.models.PNCNN(None, **options, pooling=(0, 1)).calibrate(x, y, offsets=True)

@@ -18,6 +18,11 @@ def test_windows_and_clock_need_a_stay():
         PNTimeSeriesClassifier(context="everywhere")
 
 
+def test_query_by_default():
+    assert PNTimeSeriesClassifier(channels=2).get_config()["query"] == 24
+    assert PNTimeSeriesClassifier(channels=2, pooling="space").get_config()["query"] == "union"
+
+
 @pytest.mark.parametrize(
     "wrong, match",
     [

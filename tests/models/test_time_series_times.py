@@ -31,7 +31,10 @@ def small(options):
     keras.utils.set_random_seed(0)
     model = PNTimeSeriesClassifier(
         2, in_channels=CHANNELS, channels=4, num_blocks=2, num_basis=3, dtype="float64",
-        **{"pooling": (0.0, 4.0), "spacing": 0.3, "marginal_likelihood_weight": 1.0, **options},
+        **{
+            "query": "union", "pooling": (0.0, 4.0), "spacing": 0.3,
+            "marginal_likelihood_weight": 1.0, **options,
+        },
     )  # fmt: skip
     rng = np.random.default_rng(1)
     for weight in model.weights:

@@ -46,7 +46,7 @@ def records(examples=5, size=9, statics=False, seed=0):
 
 
 def small(num_classes=2, dtype="float64", perturbed=True, **options):
-    options = {"channels": 4, "num_blocks": 2, "num_basis": 3, **options}
+    options = {"channels": 4, "num_blocks": 2, "num_basis": 3, "query": "union", **options}
     keras.utils.set_random_seed(0)
     model = PNTimeSeriesClassifier(
         num_classes, in_channels=CHANNELS, pooling=(0.0, 4.0), spacing=0.5, dtype=dtype, **options

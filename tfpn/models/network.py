@@ -277,6 +277,9 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
 
     def _unit(self):
         """Offset and scale of the outputs in float64, [outputs]; 0 and 1 without targets."""
+        if self._temperature is not None:
+            temperature, offsets = self._temperature.numbers
+            return offsets, 1.0 / temperature
         layer = self._target_scale
         if layer is None:
             return 0.0, 1.0

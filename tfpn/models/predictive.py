@@ -31,15 +31,17 @@ class Predictive(Mixin):
         bounded = self._config["pooling"] != "space" or self._way.keeps_over_space
         return bounded and self._has_head()
 
-    def calibrate(self, x: Observations, y: ArrayLike, batch_size: int = 32) -> None:
+    def calibrate(
+        self, x: Observations, y: ArrayLike, batch_size: int = 32, offsets: bool = False
+    ) -> None:
         """Fits the predicted uncertainty to held-out targets or labels; saving keeps it.
 
-        A classifier's logits are divided by one temperature T, so that its probabilities become
-        proportional to the former ones to the power 1 / T. It is that of largest likelihood of the
-        labels by `predict_proba`, with a standard normal prior of log T, which weighs as much as an
-        example or so. From then on the model's outputs (so its loss and metrics), `predict_proba`
-        and `predict_distribution` have it; which class is the most probable stays as it was. A
-        single temperature takes tens of examples.
+        A classifier's logits are divided by one temperature T, and if asked for a number b_k is
+        added to that of each class, so that its probabilities p_k become proportional to
+        ``p_k^(1 / T) exp(b_k)``. T and b are those of largest likelihood of the labels by
+        `predict_proba`, with standard normal priors of log T and b, which weigh as much as an
+        example or so; it takes tens of examples. From then on the model's outputs (so its loss and
+        metrics), `predict_proba` and `predict_distribution` have them.
 
         Of a regression model, for each output the predictive variance becomes
         ``factor * variance + noise``, with the network's own variance and the two numbers of
@@ -54,14 +56,18 @@ class Predictive(Mixin):
                 numbers are fitted, so tens of targets are needed for a spread that is worth
                 something; from a single one it is that target's distance from the prediction.
             batch_size: examples at a time.
+            offsets: whether classes get their b_k, which may change the most probable class. For
+                classifiers that were trained with ``class_weight``, or on another share of the
+                classes than they will meet; without either the temperature alone does better.
 
         Raises:
             TypeError: if the arguments are of another kind.
             ValueError: if the model is neither a classifier of two or more classes nor a regression
                 with a finite variance, if ``x`` is not its input, if labels are no class numbers,
-                if the targets' shape is wrong or they are infinite, or if an output has no
-                target, all its targets are what the model predicts, to the last digit, or one is so
-                far from it that the model's dtype does not hold the deviation.
+                if ``offsets`` are asked of a regression, if the targets' shape is wrong or they are
+                infinite, or if an output has no target, all its targets are what the model
+                predicts, to the last digit, or one is so far from it that the model's dtype does
+                not hold the deviation.
         """
         if self._calibration is None and self._temperature is None:
             raise ValueError(
@@ -74,8 +80,10 @@ class Predictive(Mixin):
         self._check_keys(x)
         x = self._check_query(x)
         if self._temperature is not None:
-            calibrate_classifier(self, x, y, batch_size)
+            calibrate_classifier(self, x, y, batch_size, offsets)
             return
+        if offsets:
+            raise ValueError("offsets=True is for classifiers; a regression has no classes.")
         try:
             targets = np.asarray(y, np.float64)
         except (TypeError, ValueError) as error:
@@ -213,7 +221,6 @@ class Predictive(Mixin):
             noise = np.diag(variance / np.square(units))
             covariance = covariance * np.sqrt(factor[:, None] * factor)
         dtype = pooled["values"].dtype
-        units = units / self._divisor()
         loc = (pooled["values"] @ kernel + bias) * units + offset
         units = np.broadcast_to(units, bias.shape)
         if way.draws:
@@ -229,8 +236,7 @@ class Predictive(Mixin):
     def predict_proba(self, x: Observations, batch_size: int = 32, num_points: int = 256) -> Array:
         """Class probabilities [B, num_classes]: the softmax averaged over the logits' distribution.
 
-        With a temperature T, which `calibrate` sets, they are proportional to the averages over the
-        logits as they were before, to the power 1 / T.
+        After `calibrate` they are what it makes of the averages over the logits as they were.
 
         The average is over `predict_distribution`, by the same ``num_points`` quasi-random points
         for every example, so that it is deterministic. With pooling="space", whose logits have no
@@ -255,23 +261,15 @@ class Predictive(Mixin):
         if self._way.draws or not self.finite_variance:
             return special.softmax(self._predicted(self, x, batch_size), axis=-1)
         logits = self.predict_distribution(x, batch_size=batch_size)
-        temperature = self._divisor()
-        loc, factor = temperature * logits.loc.numpy(), temperature * logits.scale_tril.numpy()
+        temperature, offsets = self._temperature.numbers  # The average is over what was before.
+        loc, factor = logits.loc.numpy(), temperature * logits.scale_tril.numpy()
+        loc = temperature * (loc - offsets.astype(loc.dtype))
         normal = stats.qmc.MultivariateNormalQMC(np.zeros(loc.shape[-1]), seed=0)
         points = normal.random(check_count("num_points", num_points)).astype(loc.dtype)
         total = np.zeros_like(loc)
         for point in points:
             total += special.softmax(loc + factor @ point, axis=-1)
-        average = total / len(points)
-        if temperature == 1.0:
-            return average
-        powers = average ** (1.0 / temperature)
-        return powers / powers.sum(-1, keepdims=True)
-
-    def _divisor(self):
-        """The temperature, 1 without one."""
-        layer = self._temperature
-        return 1.0 if layer is None else float(layer.temperature.numpy())
+        return self._temperature.calibrated(total / len(points))
 
     @property
     def _way(self):

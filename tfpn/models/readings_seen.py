@@ -24,13 +24,14 @@ class ReadingsSeen(Mixin):
     """
 
     def _prepare_readings(self):
-        """To be called by the constructor, after all other weights of the model's own."""
-        self._readings = self.add_weight(
-            name="readings",
-            shape=(2,),
-            initializer=lambda shape, dtype: tf.fill(shape, tf.constant(np.inf, dtype)),
+        """To be called by the constructor."""
+        # No weight of Keras's: a clone by `keras.models.clone_model` has none beside its layers'.
+        self._readings = tf.Variable(
+            [np.inf, np.inf],
             trainable=False,
-            aggregation="only_first_replica",
+            dtype=tf.float32,
+            name="readings",
+            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
         )
         self._told_of_readings = False
 
@@ -44,8 +45,7 @@ class ReadingsSeen(Mixin):
         number = tf.math.count_nonzero(tf.math.is_finite(variance), axis=[1, 2], dtype=tf.float32)
         fewest = tf.reduce_min(number)  # +inf of a replica without examples
         adapted, trained = tf.unstack(tf.convert_to_tensor(self._readings))
-        fewest = tf.cast(fewest, trained.dtype)
-        step = tf.cast(self.optimizer.iterations, trained.dtype)
+        step = tf.cast(self.optimizer.iterations, tf.float32)
         rate = tf.maximum(1.0 / tf.maximum(step, 1.0), _LEAST_RATE)
         mean = tf.where(tf.math.is_inf(trained), fewest, trained + rate * (fewest - trained))
         self._readings.assign(tf.stack([adapted, tf.where(tf.math.is_inf(fewest), trained, mean)]))
@@ -66,11 +66,21 @@ class ReadingsSeen(Mixin):
             stacklevel=stacklevel + 1,
         )
 
+    def save_own_variables(self, store: Any) -> None:
+        """Keras's, and the numbers of readings."""
+        super().save_own_variables(store)
+        store["readings"] = self._readings.numpy()
+
     def load_own_variables(self, store: Any) -> None:
-        """Keras's; of models stored without the number of readings it is unknown."""
+        """Keras's; of models stored without the numbers of readings they stay as they are."""
         weights = self._trainable_variables + self._non_trainable_variables
-        if len(store) == len(weights) - 1:
-            for place, weight in enumerate(weights[:-1]):
-                weight.assign(store[f"{place}"])
-        else:
-            super().load_own_variables(store)
+        stored = set(store.keys()) - {"readings"}
+        if stored != {f"{place}" for place in range(len(weights))}:
+            raise ValueError(
+                f"{self.name} has {len(weights)} weights beside its layers', the file "
+                f"{len(stored)}."
+            )
+        for place, weight in enumerate(weights):
+            weight.assign(store[f"{place}"])
+        if len(stored) < len(store.keys()):
+            self._readings.assign(store["readings"])

@@ -1,4 +1,4 @@
-"""Calibration of classifiers: one temperature that divides all logits."""
+"""Calibration of classifiers: a temperature that divides all logits, and offsets of the classes."""
 
 from typing import Any
 
@@ -7,73 +7,111 @@ import numpy as np
 
 from tfpn.types import Array, ArrayLike, Model, Observations
 
-# Logarithms of the temperatures that are looked at: e^-7 is 1 in 1,100.
-_RANGE = (-7.0, 7.0)
-
 
 class Temperature(keras.layers.Layer):
-    """``logits / temperature``, with a weight that `calibrate` sets; 1 at first."""
+    """``logits / temperature + offsets``, with weights that `calibrate` sets; 1 and 0 at first."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
 
     def build(self, logits_shape: Any) -> None:
+        options = {"trainable": False, "autocast": False}
         self.temperature = self.add_weight(
-            name="temperature", shape=(), initializer="ones", trainable=False, autocast=False
+            name="temperature", shape=(), initializer="ones", **options
+        )
+        self.offsets = self.add_weight(
+            name="offsets", shape=(logits_shape[-1],), initializer="zeros", **options
         )
 
     def call(self, logits: Any) -> Any:
-        return logits / self.temperature
+        return logits / self.temperature + self.offsets
 
     def load_own_variables(self, store: Any) -> None:
         """Keras's; models stored without this layer have the temperature 1."""
         if len(store):
             super().load_own_variables(store)
 
+    @property
+    def numbers(self) -> tuple[float, Array]:
+        """Temperature and offsets [K] in float64."""
+        return float(self.temperature.numpy()), np.asarray(self.offsets, np.float64)
 
-def calibrate_classifier(model: Model, x: Observations, y: ArrayLike, batch_size: int) -> None:
+    def calibrated(self, probabilities: Array) -> Array:
+        """Probabilities [B, K] of logits before this layer, as those of the logits after it."""
+        temperature, offsets = self.numbers
+        if temperature == 1.0 and not offsets.any():
+            return probabilities
+        # The largest is 1, so that no power of all classes is 0.
+        relative = probabilities / probabilities.max(-1, keepdims=True)
+        powers = relative ** (1.0 / temperature) * np.exp(offsets - offsets.max())
+        return (powers / powers.sum(-1, keepdims=True)).astype(probabilities.dtype)
+
+
+def calibrate_classifier(
+    model: Model, x: Observations, y: ArrayLike, batch_size: int, offsets: bool
+) -> None:
     """Sets the temperature of a classifier of the models (see `Predictive.calibrate`)."""
-    classes = model.output.shape[-1]
-    labels = _labels(y, len(x["points"]), classes)
+    labels = _labels(y, len(x["points"]), model.output.shape[-1])
     layer = model._temperature
-    before = float(layer.temperature.numpy())
     probabilities = np.asarray(model.predict_proba(x, batch_size=batch_size), np.float64)
-    # As if nothing had been calibrated before: the logarithms are divided by the temperature.
-    logs = before * np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
-    layer.temperature.assign(fit_temperature(logs, labels))
+    # As if nothing had been calibrated before.
+    temperature, before = layer.numbers
+    logs = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
+    found, after = fit_temperature(temperature * (logs - before), labels, offsets)
+    layer.temperature.assign(found)
+    layer.offsets.assign(after)
 
 
-def fit_temperature(logits: Array, labels: Array) -> float:
-    """The temperature T of largest posterior density for labels ~ softmax(logits / T).
+def fit_temperature(logits: Array, labels: Array, offsets: bool = False) -> tuple[float, Array]:
+    """T and b of largest posterior density for labels ~ softmax(logits / T + b).
 
-    log T has a standard normal prior. It weighs as much as one example or so, and keeps T finite
-    where every label is the most probable one.
+    log T and each class's b have standard normal priors. These weigh as much as an example or so,
+    and keep T finite where every label is the most probable one.
 
     Args:
         logits: [B, K]; logarithms of probabilities will do.
         labels: class numbers [B].
+        offsets: whether b is fitted; it is 0 otherwise.
+
+    Returns:
+        T and b [K].
 
     Example:
 
     Half of the labels are wrong, of which the logits are sure: T is large.
 
     >>> logits = np.array([[9.0, 0.0]] * 100)
-    >>> fit_temperature(logits, np.arange(100) % 2) > 50
+    >>> fit_temperature(logits, np.arange(100) % 2)[0] > 50
     True
     """
     from scipy import optimize, special
 
-    def loss(log):
-        scores = special.log_softmax(logits * np.exp(-log), axis=-1)
-        return 0.5 * log**2 - np.sum(scores[np.arange(len(labels)), labels])
+    rows, classes = np.arange(len(labels)), logits.shape[1]
 
-    # The likelihood alone has one maximum; a coarse look first, as the prior might add another.
-    grid = np.linspace(*_RANGE, 57)
-    best = grid[np.argmin([loss(log) for log in grid])]
-    found = optimize.minimize_scalar(
-        loss, bounds=(best - 0.25, best + 0.25), method="bounded", options={"xatol": 1e-6}
+    def loss(numbers):
+        tempered = logits * np.exp(-numbers[0])
+        scores = special.log_softmax(tempered + numbers[1:], axis=-1)
+        residuals = np.exp(scores)
+        residuals[rows, labels] -= 1.0
+        gradient = np.concatenate([[-np.sum(residuals * tempered)], residuals.sum(0)])
+        value = 0.5 * np.sum(np.square(numbers)) - np.sum(scores[rows, labels])
+        return value, gradient + numbers
+
+    # e^-7 is 1 in 1,100. From a coarse look, as the prior might add a second maximum.
+    grid = np.linspace(-7.0, 7.0, 57)
+    none = np.zeros(classes)
+    start = grid[np.argmin([loss(np.append(log, none))[0] for log in grid])]
+    bounds = [(start - 0.5, start + 0.5), *([(-20.0, 20.0) if offsets else (0.0, 0.0)] * classes)]
+    options = {"ftol": 1e-14, "gtol": 1e-8}
+    found = optimize.minimize(
+        loss, np.append(start, none), jac=True, bounds=bounds, method="L-BFGS-B", options=options
     )
-    return float(np.exp(found.x))
+    if offsets:  # which may move the temperature further
+        bounds[0] = (-7.0, 7.0)
+        found = optimize.minimize(
+            loss, found.x, jac=True, bounds=bounds, method="L-BFGS-B", options=options
+        )
+    return float(np.exp(found.x[0])), found.x[1:]
 
 
 def _labels(y, examples, classes):

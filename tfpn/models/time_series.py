@@ -62,11 +62,11 @@ class PNTimeSeriesClassifier(InputProcess, TimesStart, PNNetwork):
     noise="channel") and is evaluated at one set of times for all channels, where its features are
     known with their variances. From there on it is a `PNCNN` in one dimension: ``num_blocks`` times
     [PNConv -> ProbReLU -> ChannelMix -> GPNormalization], the integral over the stay, and a linear
-    head. The defaults are the paper's for PhysioNet 2012, but for the exact variance, a prior for
-    each channel and the normalisation. A record's result does not depend on the order of its rows,
-    on padding, or on whether readings of one time stand in one row or in several, and it changes
-    continuously with the times: within a hundredth of the shortest length scale from which `adapt`
-    starts two times become one by degrees (`tfpn.math.readings`).
+    head. The defaults suit tens to hundreds of series; the paper's for PhysioNet 2012, of some
+    thousands, are ``channels=96, num_blocks=4, query="union"``. A record's result does not depend
+    on the order of its rows, on padding, or on whether readings of one time stand in one row or in
+    several, and it changes continuously with the times: within a hundredth of the shortest length
+    scale from which `adapt` starts two times become one by degrees (`tfpn.math.readings`).
 
     Args:
         num_classes: number of logits, 2 for a yes or no; None for regression.
@@ -79,7 +79,7 @@ class PNTimeSeriesClassifier(InputProcess, TimesStart, PNNetwork):
             then has the keys "statics" and "statics_variance" besides.
         query: times at which the blocks are evaluated: "union", all times at which the record has
             a reading, or a number of points in the middles of equal parts of ``pooling``, which
-            costs the same for every record.
+            costs the same for every record. None is 24 of a box and "union" without one.
         missingness: what the network is told of when and how often was measured, which in
             medicine says much: "none"; "counts", log(1 + number of readings) of each channel; or
             "intensity", the indicators of readings as further series, known at all
@@ -143,12 +143,12 @@ class PNTimeSeriesClassifier(InputProcess, TimesStart, PNNetwork):
         num_classes: int | None = 2,
         *,
         num_outputs: int | None = None,
-        channels: int = 96,
-        num_blocks: int = 4,
+        channels: int = 16,
+        num_blocks: int = 2,
         num_basis: int = 5,
         in_channels: int = 1,
         num_statics: int = 0,
-        query: int | Literal["union"] = "union",
+        query: int | Literal["union"] | None = None,
         missingness: Literal["none", "counts", "intensity"] = "none",
         context: Literal["head", "features", "both"] = "head",
         clock: bool = False,

@@ -28,6 +28,10 @@ def check_choices(config: Config) -> None:
         check_choice(name, config[name], choices)
 
 
+# Times in a box at which blocks are evaluated by default.
+_QUERY = 24
+
+
 def check_statics(x: Observations, count: int) -> None:
     """Raises ValueError if statics are not what `PNTimeSeriesClassifier` takes."""
     statics, variance = (np.asarray(x[key]) for key in ("statics", "statics_variance"))
@@ -47,8 +51,10 @@ def check_statics(x: Observations, count: int) -> None:
             )
 
 
-def read_query(query: int | str, pooling: Pooling) -> Any:
-    """ "union" or a number of points."""
+def read_query(query: int | str | None, pooling: Pooling) -> Any:
+    """ "union" or a number of points; None for the default."""
+    if query is None:
+        return "union" if pooling == "space" else _QUERY
     if isinstance(query, str):
         if query != "union":
             raise ValueError(f"query must be 'union' or a positive whole number, found {query!r}.")

@@ -51,7 +51,7 @@ class ShuffledBatches(keras.utils.PyDataset):
         by_length: bool = False,
         *,
         weights: Any = None,
-        thin: Sequence[float] = (),
+        thin: Sequence[float] | None = None,
         whole: float = 0.125,
         drop_channels: float = 0.0,
         together: bool = False,
@@ -65,7 +65,7 @@ class ShuffledBatches(keras.utils.PyDataset):
             "drop_channels": drop_channels,
             "together": together,
         }
-        self._keep = tuple(thin)
+        self._keep = tuple(thin or ())
         self._lengths = lengths(x["variance"]) if by_length else None
         self.set_epoch(0)
 
