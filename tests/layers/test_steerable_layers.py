@@ -4,7 +4,16 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from field_layers import CASES, FIELDS, SCALARS, assert_rotates, built, every_case, make, make_input
+from field_layers import (
+    CASES,
+    FIELDS,
+    SCALARS,
+    assert_rotates,
+    every_case,
+    make,
+    make_input,
+    shared,
+)
 from layer_harness import assert_same, gradients, perturb
 
 from tfpn import layers
@@ -14,7 +23,7 @@ from tfpn import layers
 @pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-11), ("float32", 1e-5)])
 def test_commutes_with_rotations(name, dtype, tolerance):
     _, _, fields_in, fields_out = CASES[name]
-    layer = built(name, dtype)
+    layer = shared(name, dtype)
     assert_rotates(layer, make_input(fields_in, dtype), fields_in, fields_out, tolerance)
     if name == "norm":
         options = {"training": True}
@@ -26,7 +35,7 @@ def test_commutes_with_rotations(name, dtype, tolerance):
 @pytest.mark.parametrize("name", ["conv_channel", "relu_own"])
 def test_eager_graph_and_xla_agree(name, dtype="float64", tolerance=1e-11):
     x = make_input(CASES[name][2], dtype)
-    layer = built(name, dtype)
+    layer = shared(name, dtype)
     eager = layer(x)
     signature = {key: tf.TensorSpec([None, None, v.shape[-1]], dtype) for key, v in x.items()}
     graph = tf.function(lambda x: layer(x), input_signature=[signature], autograph=False)
@@ -70,7 +79,7 @@ def test_gradients_are_finite_and_reach_every_weight(name):
     x = make_input(CASES[name][2])
     x["points"][0, 1] = x["points"][0, 0]  # coincident
     x["variance"][0, 2] = 0.0
-    layer = built(name)
+    layer = shared(name, "float64")
     found = gradients(layer, x)
     assert all(np.all(np.isfinite(g)) for g in found)
 
@@ -78,7 +87,7 @@ def test_gradients_are_finite_and_reach_every_weight(name):
 @every_case
 def test_what_is_unobserved_counts_for_nothing(name):
     x = make_input(CASES[name][2])
-    layer = built(name)
+    layer = shared(name, "float64")
     expected = layer(x)
     hidden = {key: value.copy() for key, value in x.items()}
     hidden["values"][np.isinf(x["variance"])] = np.nan
@@ -91,7 +100,7 @@ def test_what_is_unobserved_counts_for_nothing(name):
 @every_case
 def test_permuting_points_permutes_the_output(name):
     x = make_input(CASES[name][2])
-    layer = built(name)
+    layer = shared(name, "float64")
     order = np.random.default_rng(5).permutation(6)
     expected = {key: np.asarray(value)[:, order] for key, value in layer(x).items()}
     found = layer({key: value[:, order] for key, value in x.items()})
