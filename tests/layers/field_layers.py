@@ -1,5 +1,7 @@
 """Layers on fields, their inputs, and rotations of both, for the tests of these layers."""
 
+import functools
+
 import numpy as np
 import pytest
 from layer_harness import KEYS, perturb
@@ -78,10 +80,14 @@ def make_input(fields, dtype="float64", seed=0):
 
 
 def built(name, dtype="float64", **changes):
+    """A built layer with weights off their initial values."""
     layer = make(name, dtype, **changes)
     layer(make_input(CASES[name][2], dtype))
     perturb(layer)
     return layer
+
+
+shared = functools.cache(built)  # for tests that do not change the layer
 
 
 def rho(fields, angle):

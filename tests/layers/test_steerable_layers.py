@@ -9,10 +9,10 @@ from field_layers import (
     FIELDS,
     SCALARS,
     assert_rotates,
-    built,
     every_case,
     make,
     make_input,
+    shared,
     turning_case,
 )
 from layer_harness import assert_same, gradients, perturb, points_axis
@@ -26,7 +26,7 @@ from tfpn.math.steerable.fields import field_moments
 @pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-11), ("float32", 1e-5)])
 def test_commutes_with_rotations(name, dtype, tolerance):
     _, _, fields_in, fields_out = CASES[name]
-    layer = built(name, dtype)
+    layer = shared(name, dtype)
     assert_rotates(layer, make_input(fields_in, dtype), fields_in, fields_out, tolerance)
     if name == "norm":
         options = {"training": True}
@@ -38,7 +38,7 @@ def test_commutes_with_rotations(name, dtype, tolerance):
 @pytest.mark.parametrize("name", ["conv_channel", "conv_sampled", "relu_own"])
 def test_eager_graph_and_xla_agree(name, dtype="float64", tolerance=1e-11):
     x = make_input(CASES[name][2], dtype)
-    layer = built(name, dtype)
+    layer = shared(name, dtype)
     eager = layer(x)
     signature = {key: tf.TensorSpec([None, None, v.shape[-1]], dtype) for key, v in x.items()}
     graph = tf.function(lambda x: layer(x), input_signature=[signature], autograph=False)
@@ -82,7 +82,7 @@ def test_gradients_are_finite_and_reach_every_weight(name):
     x = make_input(CASES[name][2])
     x["points"][0, 1] = x["points"][0, 0]  # coincident
     x["variance"][0, 2] = 0.0
-    layer = built(name)
+    layer = shared(name, "float64")
     found = gradients(layer, x)
     assert all(np.all(np.isfinite(g)) for g in found)
 
@@ -90,7 +90,7 @@ def test_gradients_are_finite_and_reach_every_weight(name):
 @every_case
 def test_what_is_unobserved_counts_for_nothing(name):
     x = make_input(CASES[name][2])
-    layer = built(name)
+    layer = shared(name, "float64")
     expected = layer(x)
     hidden = {key: value.copy() for key, value in x.items()}
     hidden["values"][np.isinf(x["variance"])] = np.nan
@@ -103,7 +103,7 @@ def test_what_is_unobserved_counts_for_nothing(name):
 @every_case
 def test_permuting_points_permutes_the_output(name):
     x = make_input(CASES[name][2])
-    layer = built(name)
+    layer = shared(name, "float64")
     order = np.random.default_rng(5).permutation(6)
     expected = {
         key: np.take(value, order, axis=points_axis(key)) for key, value in layer(x).items()
