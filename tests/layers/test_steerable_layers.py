@@ -117,7 +117,7 @@ def test_each_draw_becomes_what_exact_values_do(eagerly, name):
     """And mean and block variance are those of the draws, of one draw and of several."""
     _, _, fields_in, fields_out = CASES[name]
     x = make_input(fields_in)
-    layer = built(name)
+    layer = shared(name, "float64")
     fields_out = read_fields(fields_out)
     for samples in (1, 3):
         given = [make_input(fields_in, seed=seed)["values"] for seed in range(samples)]
