@@ -15,7 +15,7 @@ from tfpn.math.held import held
 from tfpn.math.kernels import Kernel, kernel_config, read_mixture
 from tfpn.math.posterior import NOISE, TRAINS, Observed
 from tfpn.math.replicas import replica_id, replica_sum
-from tfpn.math.uncertainty import KEYS_BESIDE, Diagonal, carried_by
+from tfpn.math.uncertainty import Diagonal, carried_by, keys_beside
 from tfpn.types import Config, KernelLike, Trains
 
 if keras.backend.backend() != "tensorflow":
@@ -140,7 +140,7 @@ class GPLayer(keras.layers.Layer):
 
     def _check_shapes(self, shapes):
         """Raises unless ``shapes`` is a dict of the contract's three shapes; returns d and c."""
-        if not isinstance(shapes, dict) or set(shapes) - set(KEYS_BESIDE) != set(KEYS):
+        if not isinstance(shapes, dict) or set(shapes) - set(keys_beside()) != set(KEYS):
             found = sorted(shapes) if isinstance(shapes, dict) else type(shapes).__name__
             raise ValueError(
                 f"{type(self).__name__} {self.name!r} takes a dict with the keys "
@@ -174,10 +174,10 @@ class GPLayer(keras.layers.Layer):
         return sizes
 
     def _check_shapes_beside(self, shapes):
-        found = set(KEYS_BESIDE) & set(shapes)
+        found = set(keys_beside()) & set(shapes)
         if len(found) > 1:
             raise ValueError(
-                f"{type(self).__name__} {self.name!r} takes one of {KEYS_BESIDE}, found "
+                f"{type(self).__name__} {self.name!r} takes one of {keys_beside()}, found "
                 f"{' and '.join(sorted(found))}."
             )
         for key in found:
@@ -283,6 +283,11 @@ class GPPosteriorLayer(GPLayer):
         if self.marginal_likelihood_weight:
             self.nll_tracker = keras.metrics.Mean(name=f"{self.name}_nll", dtype="float32")
 
+    @property
+    def _own_noise(self):
+        """Whether each channel has noise of its own."""
+        return NOISE[self.noise].each
+
     def _check_length(self, name, value):
         """``value`` as a float, unless float32 cannot hold the squares of the points' distances."""
         value = check_positive(name, value)
@@ -307,7 +312,7 @@ class GPPosteriorLayer(GPLayer):
         self.log_length_scale = log_weight("log_length_scale", self.length_scale, shape)
         self.log_observation_noise = None
         if self.observation_noise is not None:
-            shape = (in_channels,) if self.noise == "channel" else ()
+            shape = (in_channels,) if self._own_noise else ()
             self.log_observation_noise = log_weight(
                 "log_observation_noise", self.observation_noise, shape
             )
@@ -362,7 +367,7 @@ class GPPosteriorLayer(GPLayer):
     def _add_marginal_likelihood(self, nll, variance):
         if self.nll_tracker is None:
             return
-        if self.noise == "shared":  # all channels are observed together
+        if not self._own_noise:  # all channels are observed together
             count = tf.math.is_finite(variance[..., 0])
             per_entry = variance.shape[-1]
         else:

@@ -128,7 +128,7 @@ class GPConvolution(GPPosteriorLayer):
 
     def _prior_numbers(self, channels):
         """For each input channel the number of its prior and that of its noise."""
-        each = range(channels) if self.noise == "channel" else [0] * channels
+        each = range(channels) if self._own_noise else [0] * channels
         return [0] * channels, list(each)
 
     def _set_level(self, level):
@@ -174,6 +174,6 @@ class GPConvolution(GPPosteriorLayer):
 
     def _padding_penalty(self, variance):
         """+inf at points without any observed channel, 0 elsewhere, [B, N, 1]."""
-        if self.noise == "shared":  # one channel tells for all
+        if not self._own_noise:  # one channel tells for all
             return penalty(variance[..., :1])
         return penalty(tf.reduce_min(variance, axis=-1, keepdims=True))

@@ -136,7 +136,7 @@ class IntegralPooling(Drawing, GPPosteriorLayer):
         points, values, variance = self._unpack(observations)
         way = self._strategy(observations, training)
         beside = self._read_beside(way, observations)
-        if beside is not None and self.noise != "shared":
+        if beside is not None and self._own_noise:
             raise ValueError(
                 f"{type(self).__name__} {self.name!r}: {way.key} needs noise='shared', found "
                 f"{self.noise!r}."

@@ -13,9 +13,9 @@ from tfpn.layers.flows import DriftDiffusions
 from tfpn.math.kernels import read_mixture
 from tfpn.math.missing import missing_mask
 from tfpn.math.operator import Operator
-from tfpn.math.posterior import NOISE
+from tfpn.math.posterior import PRIORS
 from tfpn.math.stochastic import ESTIMATORS, PROBES, Estimator
-from tfpn.math.uncertainty import KEYS_BESIDE, UNCERTAINTY, strategy
+from tfpn.math.uncertainty import UNCERTAINTY, keys_beside, strategy
 from tfpn.spacing import point_spacing
 from tfpn.types import (
     Config,
@@ -173,8 +173,8 @@ class PNConv(Drawing, DriftDiffusions):
         )
         self.filters = check_count("filters", filters)
         self.num_basis = check_count("num_basis", num_basis)
-        self.prior = check_choice("prior", prior, tuple(NOISE))
-        if self.prior == "channel" and self.noise != "channel":
+        self.prior = check_choice("prior", prior, PRIORS)
+        if self.prior == "channel" and not self._own_noise:
             raise ValueError(f"prior='channel' needs noise='channel', found {self.noise!r}.")
         self.uncertainty = check_choice("uncertainty", uncertainty, tuple(UNCERTAINTY))
         self.rank = check_count("rank", rank)
@@ -183,7 +183,7 @@ class PNConv(Drawing, DriftDiffusions):
         self.probes = check_choice("probes", probes, PROBES)
         self._take_draws(seed, stream, num_waves, num_samples, num_training_samples)
         way = UNCERTAINTY[self.uncertainty]
-        if self.noise != "shared" and not way.takes_channel_noise:
+        if self._own_noise and not way.takes_channel_noise:
             raise ValueError(
                 f"uncertainty={self.uncertainty!r} needs noise='shared', found {self.noise!r}: "
                 "with channels seen at different points use uncertainty='diagonal'."
@@ -232,7 +232,7 @@ class PNConv(Drawing, DriftDiffusions):
 
     def _check_shapes_beside(self, shapes):
         super()._check_shapes_beside(shapes)
-        for key in set(KEYS_BESIDE) & set(shapes) - {UNCERTAINTY[self.uncertainty].key}:
+        for key in set(keys_beside()) & set(shapes) - {UNCERTAINTY[self.uncertainty].key}:
             raise ValueError(
                 f"{type(self).__name__} {self.name!r} with uncertainty={self.uncertainty!r} takes "
                 f"no {key}: all convolutions of a network need the same uncertainty."

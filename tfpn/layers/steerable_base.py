@@ -4,7 +4,7 @@ import numbers
 from typing import Any
 
 from tfpn.math.steerable.fields import count_channels, read_fields
-from tfpn.math.uncertainty import KEYS_BESIDE, STEERABLE, UNCERTAINTY
+from tfpn.math.uncertainty import UNCERTAINTY, keys_beside, steerable
 from tfpn.types import FieldsLike, Mixin
 
 
@@ -29,12 +29,12 @@ class FieldsMixin(Mixin):
         return fields
 
     def _check_shapes_beside(self, shapes):
-        known = {UNCERTAINTY[name].key for name in STEERABLE}
-        found = sorted(set(KEYS_BESIDE) & set(shapes) - known)
+        known = {UNCERTAINTY[name].key for name in steerable()}
+        found = sorted(set(keys_beside()) & set(shapes) - known)
         if found:
             raise ValueError(
                 f"{type(self).__name__} {self.name!r} takes no {found[0]}: steerable layers carry "
-                f"uncertainty as one of {STEERABLE} do."
+                f"uncertainty as one of {steerable()} do."
             )
         super()._check_shapes_beside(shapes)
 

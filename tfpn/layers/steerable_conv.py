@@ -34,7 +34,7 @@ from tfpn.math.steerable.fields import (
 from tfpn.math.steerable.generators import CONSTRAINTS
 from tfpn.math.steerable.harmonics import Flows, groups
 from tfpn.math.steerable.operator import SteerableOperator
-from tfpn.math.uncertainty import KEYS_BESIDE, STEERABLE, UNCERTAINTY, strategy
+from tfpn.math.uncertainty import UNCERTAINTY, keys_beside, steerable, strategy
 from tfpn.types import (
     Config,
     Constraint,
@@ -194,7 +194,7 @@ class SteerablePNConv(FieldsMixin, Generators, Drawing, GPConvolution):
                 f"{self.frequencies}."
             )
         self.constraint = check_choice("constraint", constraint, CONSTRAINTS)
-        self.uncertainty = check_choice("uncertainty", uncertainty, STEERABLE)
+        self.uncertainty = check_choice("uncertainty", uncertainty, steerable())
         self.use_bias = check_flag("use_bias", use_bias)
         seed = random.randint(1, 2**31 - 1) if seed is None else check_seed(seed)
         self._take_draws(seed, stream, num_waves, num_samples, num_training_samples)
@@ -263,7 +263,7 @@ class SteerablePNConv(FieldsMixin, Generators, Drawing, GPConvolution):
 
     def _prior_numbers(self, channels):
         priors, noises = super()._prior_numbers(channels)
-        return priors, (self._blocks if self.noise == "channel" else noises)
+        return priors, (self._blocks if self._own_noise else noises)
 
     def call(
         self, observations: Observations, query: Tensor | None = None, training: bool = False
@@ -272,7 +272,7 @@ class SteerablePNConv(FieldsMixin, Generators, Drawing, GPConvolution):
         output_points, query, infinite = self._targets(query, points, variance)
         missing = missing_mask(infinite)
         observed = self._observed(points, values, variance)
-        if self.noise == "channel" and self.log_observation_noise is not None:
+        if self._own_noise and self.log_observation_noise is not None:
             by_channel = tf.gather(observed.observation_variance, self._blocks)
             observed = dataclasses.replace(observed, observation_variance=by_channel)
         way = self._strategy(training)
@@ -318,7 +318,7 @@ class SteerablePNConv(FieldsMixin, Generators, Drawing, GPConvolution):
     def _check_shapes_beside(self, shapes):
         super()._check_shapes_beside(shapes)
         way = UNCERTAINTY[self.uncertainty]
-        for key in set(KEYS_BESIDE) & set(shapes) - {way.key}:
+        for key in set(keys_beside()) & set(shapes) - {way.key}:
             raise ValueError(
                 f"{type(self).__name__} {self.name!r} with uncertainty={self.uncertainty!r} takes "
                 f"no {key}: all convolutions of a network need the same uncertainty."

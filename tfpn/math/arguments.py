@@ -113,7 +113,7 @@ def _check_shapes(points, values, variance):
 
 def _check_parameter_shapes(signal_std, length_scale, observation_variance, channels, noise):
     for name, tensor in (("signal_std", signal_std), ("length_scale", length_scale)):
-        if tensor.shape.rank and noise != "channel":
+        if tensor.shape.rank and not NOISE[noise].each:
             raise ValueError(
                 f"{name} has shape {tensor.shape}: priors of each channel need noise='channel', "
                 f"found {noise!r}; give a scalar."

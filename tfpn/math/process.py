@@ -9,6 +9,7 @@ import dataclasses
 import tensorflow as tf
 
 from tfpn.math.pieces import in_pieces, piece_length
+from tfpn.math.posterior import NOISE
 from tfpn.math.shapes import sizes
 
 
@@ -56,7 +57,7 @@ def _parts(observed, operator, beside):
     """The input channels, together or, where they are independent, one at a time, without bias."""
     observed = dataclasses.replace(observed, by_factor=True)
     operator = dataclasses.replace(operator, bias=tf.zeros_like(operator.bias))
-    if observed.noise == "shared":
+    if not NOISE[observed.noise].each:
         return [(observed, operator)]
     if beside is not None:
         raise ValueError(

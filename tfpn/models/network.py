@@ -15,6 +15,7 @@ from tfpn.contract import KEYS, check_observations, check_query
 from tfpn.degrees import warn_of_degrees
 from tfpn.files import write_by
 from tfpn.layers.base import GPPosteriorLayer
+from tfpn.math.posterior import NOISE
 from tfpn.models.checked import Checked
 from tfpn.models.head import domain_unit
 from tfpn.models.inputs import check_shared, first_examples, warn_of_unequal
@@ -114,7 +115,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
 
     def _check_missing(self, variance):
         """Raises ValueError where channels that go together are observed in part."""
-        if self._config["input_noise"] == "shared":
+        if not NOISE[self._config["input_noise"]].each:
             check_shared(variance)
 
     def _check_query(self, x):
@@ -222,7 +223,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         observed = np.isfinite(data["variance"])
         self._check_missing(data["variance"])
         noise = self._block_noise(data["variance"])
-        if self._config["input_noise"] == "shared":
+        if not NOISE[self._config["input_noise"]].each:
             warn_of_unequal(noise)
         spacing = point_spacing(data["points"], data["variance"])
         dtype = inputs["points"].dtype

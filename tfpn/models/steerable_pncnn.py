@@ -15,7 +15,7 @@ from tfpn.math.steerable.fields import (
     count_channels,
     read_fields,
 )
-from tfpn.math.uncertainty import STEERABLE, UNCERTAINTY
+from tfpn.math.uncertainty import UNCERTAINTY, steerable
 from tfpn.models.arguments import check_arguments
 from tfpn.models.blocks import Block
 from tfpn.models.head import (
@@ -192,7 +192,7 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
         trainable: bool = True,
     ) -> None:
         config = check_arguments(
-            STEERABLE,
+            steerable(),
             num_classes=num_classes,
             num_outputs=num_outputs,
             uncertainty=uncertainty,

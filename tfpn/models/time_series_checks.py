@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tfpn.checks import check_choice, check_count
-from tfpn.math.posterior import NOISE
+from tfpn.math.posterior import PRIORS
 from tfpn.math.uncertainty import UNCERTAINTY
 from tfpn.models.time_series_inputs import FINITE, KNOWN
 from tfpn.types import Config, Observations, Pooling
@@ -16,7 +16,7 @@ CONTEXT = ("head", "features", "both")
 
 # The choices of the model's arguments, beside those that are registered.
 _CHOICES = {
-    "input_prior": tuple(NOISE),
+    "input_prior": PRIORS,
     "missingness": MISSINGNESS,
     "context": CONTEXT,
 }

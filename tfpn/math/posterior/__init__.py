@@ -10,14 +10,16 @@ from tfpn.math.posterior.algebra import (
     whiten,
 )
 from tfpn.math.posterior.interface import Fixed, Flowed, Functionals, Posterior, weighted
-from tfpn.math.posterior.observed import NOISE, TRAINS, Observed
+from tfpn.math.posterior.observed import NOISE, PRIORS, TRAINS, NoiseForm, Observed
 
 __all__ = [
     "NOISE",
+    "PRIORS",
     "TRAINS",
     "Fixed",
     "Flowed",
     "Functionals",
+    "NoiseForm",
     "Observed",
     "Posterior",
     "condition",

@@ -1,6 +1,7 @@
 """Observations and a prior, ready to be conditioned on."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, Self
 
 import tensorflow as tf
@@ -71,7 +72,7 @@ class Observed:
 
     def posterior(self) -> Posterior:
         """The `Posterior`: what is not observed is replaced here, and influences nothing."""
-        return NOISE[self.noise](self)
+        return NOISE[self.noise].posterior(self)
 
     def channel(self, index: Any) -> Self:
         """One channel's observations alone."""
@@ -143,8 +144,24 @@ def _by_channel(observed):
     )
 
 
-# How the noise of an example's channels is taken. Each function makes a `Posterior`.
-NOISE = {"shared": _shared, "channel": _by_channel}
+@dataclasses.dataclass(frozen=True)
+class NoiseForm:
+    """How the noise of an example's channels is taken.
+
+    Attributes:
+        posterior: makes the `Posterior` of an `Observed`.
+        each: whether every channel has noise of its own, and is observed at points of its own.
+    """
+
+    posterior: Callable[[Observed], Posterior]
+    each: bool = False
+
+
+# By the name that layers and models take. A further form needs its line here.
+NOISE = {"shared": NoiseForm(_shared), "channel": NoiseForm(_by_channel, each=True)}
+
+# Whether channels with noise of their own have one prior or a prior each.
+PRIORS = ("shared", "channel")
 
 
 def _shared_variance(variance):
