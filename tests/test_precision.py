@@ -76,7 +76,9 @@ def slow_block(model, x):
         x["points"], mean, variance * scale**2, box=(0.0, 1.0), noise="shared", **prior(pool)
     )
     pooled /= np.exp(float(pool.log_unit.numpy())) ** x["points"].shape[-1]
-    return pooled @ head.kernel.numpy() + head.bias.numpy()
+    logits = pooled @ head.kernel.numpy() + head.bias.numpy()
+    temperature, offsets = (w.numpy() for w in model.get_layer("temperature").weights)
+    return logits / temperature + offsets
 
 
 class TestFloat64:

@@ -263,9 +263,9 @@ def slow_draws(layer, x):
     from tfpn.math.random import normal
     from tfpn.math.waves import draw_waves
 
-    weights, drift, factor = (
-        np.asarray(w) for w in (layer.kernel, layer.drift, layer.diffusion_factor)
-    )
+    weights = np.asarray(layer.kernel)
+    unit = np.exp(np.asarray(layer.log_flow_unit))
+    drift, factor = (unit * np.asarray(w) for w in (layer.drift, layer.diffusion_factor))
     diffusion = factor @ np.swapaxes(factor, 1, 2)
     (batch, size, channels), samples = x["values"].shape, layer.num_samples
     seed = tf.constant([layer.stream << 12, layer.seed or 0])

@@ -75,7 +75,7 @@ def test_normalisation_equals_its_definition():
     values, variance = values * weight, variance * weight
     gamma, beta = rng.uniform(1, 2, size=3), rng.normal(size=2)
     mean, spread, count = field_statistics(*map(tf.constant, (values, variance, weight)), fields)
-    new_values, new_variance = normalize_fields(
+    new_values, new_variance, scales = normalize_fields(
         *map(tf.constant, (values, variance, weight)), mean, spread, tf.constant(gamma),
         tf.constant(beta), fields, 1e-3,
     )  # fmt: skip

@@ -75,7 +75,6 @@ def pooling_layers(pooling: Pooling, windows: int, *, stream: int, **arguments: 
     ]
 
 
-@keras.saving.register_keras_serializable(package="tfpn")
 class OverDraws(keras.layers.Layer):
     """Outputs of every draw [B, S, outputs] as those of their mixture [B, outputs].
 

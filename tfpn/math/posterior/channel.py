@@ -170,7 +170,7 @@ class ChannelNoise(Posterior):
         (queries, count), size = functionals.shape, axis_sizes(self.noise)[2]
         number = axis_sizes(columns)[1]
 
-        def function(posterior, columns, *rows):
+        def function(posterior, valid, columns, *rows):
             columns = tf.linalg.matrix_transpose(columns)[..., None]  # [b, q, n, 1]
             found, nll = posterior.respond(rebuilt(*rows), columns)
             return found[..., 0], nll[..., 0]
