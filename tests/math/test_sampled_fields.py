@@ -15,7 +15,7 @@ from tfpn.math.steerable.convolution import shared_in_blocks
 from tfpn.math.steerable.operator import SteerableOperator
 from tfpn.math.uncertainty import Sampled
 
-DRAWS = 5_000  # in every comparison
+DRAWS = 2_500  # in every comparison
 IN, OUT, FREQUENCIES = ((0, 2), (1, 1)), ((0, 1), (2, 1)), (0, 1, 2)
 LENGTH, STD = 0.3, 1.2
 
@@ -67,7 +67,7 @@ def test_draws_have_the_moments_of_the_dense_convolution(eagerly, noise):
 @pytest.mark.parametrize("name", CORRELATIONS)
 def test_draws_of_every_kernel(eagerly, name):
     observed, operator, (mean, variance, nll), _ = problem(kernel=name)
-    way = dataclasses.replace(SMALL, waves=64)
+    way = dataclasses.replace(SMALL, waves=48)
     draws = many_draws(way, convolved(observed, operator), DRAWS // way.samples)[0]
     np.testing.assert_allclose(
         way.convolve(observed, operator, None, tf.zeros([1, 3, 1], tf.float64))[3], nll, rtol=1e-9
