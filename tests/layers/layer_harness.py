@@ -170,7 +170,7 @@ CASES = {
             "observation_noise": 0.1,
         },
         slow_draws,
-        (*_NOISY, "kernel", "bias", "drift", "diffusion_factor"),
+        (*_NOISY, "kernel", "bias", *_FLOWS),
     ),
     "relu": Case(layers.ProbReLU, {}, slow_rectifier, (), sporadic=True),
     "activation": Case(
@@ -225,7 +225,8 @@ CASES = {
          "spacing": 0.3, "seed": 3, "uncertainty": "sampled", "num_samples": 3, "num_waves": 5,
          "stream": 2, "observation_noise": 0.1},
         slow_field_draws,
-        (*_NOISY, "antisymmetric", "symmetric", "factors", "kernel_0", "kernel_1", "bias"),
+        (*_NOISY, "antisymmetric", "symmetric", "factors", "kernel_0", "kernel_1", "bias",
+         "log_flow_unit"),
     ),
     "gated_relu": Case(layers.GatedReLU, {"fields": 2}, slow_rectifier, (), sporadic=True),
     "steerable_mix": Case(
