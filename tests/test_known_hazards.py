@@ -344,7 +344,7 @@ class TestSizes:
         )
         times = np.linspace(0, 1, 2000, dtype="float32").reshape(1, -1, 1)
         x = tfpn.observations(times, np.sin(9 * times))
-        model.adapt(x)
+        model.adapt(x, fit_priors=False)
         loss, gradients = weight_gradients(model, x, lambda y: tf.reduce_sum(tf.sin(y)))
         assert np.isfinite(loss)
         assert all(np.isfinite(gradient).all() for gradient in gradients)

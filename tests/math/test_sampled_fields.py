@@ -9,7 +9,6 @@ import tensorflow as tf
 from sampled_problems import SMALL, assert_moments, convolved, many_draws
 
 from tfpn.math.arguments import read_observed
-from tfpn.math.kernels import CORRELATIONS
 from tfpn.math.steerable import steerable_convolve
 from tfpn.math.steerable.convolution import shared_in_blocks
 from tfpn.math.steerable.operator import SteerableOperator
@@ -64,8 +63,8 @@ def test_draws_have_the_moments_of_the_dense_convolution(eagerly, noise):
         assert_moments(draws[:, point], mean[point], covariance[point])
 
 
-@pytest.mark.parametrize("name", CORRELATIONS)
-def test_draws_of_every_kernel(eagerly, name):
+@pytest.mark.parametrize("name", ["rbf", "matern32"])  # one term and several
+def test_draws_of_kernels_of_one_term_and_of_several(eagerly, name):
     observed, operator, (mean, variance, nll), _ = problem(kernel=name)
     way = dataclasses.replace(SMALL, waves=48)
     draws = many_draws(way, convolved(observed, operator), DRAWS // way.samples)[0]

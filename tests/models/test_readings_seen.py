@@ -59,7 +59,7 @@ def test_it_warns_once_of_far_fewer(how, tmp_path):
         other.predict(tfpn.observations(np.ones((1, 1, 2)), np.ones((1, 1))), verbose=0)
 
 
-def test_not_where_training_had_as_few():
+def test_not_where_training_had_as_few(eagerly):
     x = series()
     labels = np.arange(50) % 2
     model = model_of(x)
