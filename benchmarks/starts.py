@@ -7,7 +7,7 @@ by the third of the training part that they were not trained on, whole and with 
 of its readings dropped. No test part is read. The series are those that come inside the package
 aeon, which this program needs besides (`pip install aeon`); the digits are `tfpn.datasets.digits`.
 Writes `starts.csv` into the output folder, a row for each network and share as soon as it is known,
-leaves out what is there, and prints the table.
+leaves out what is there, and prints the table of the folds that were trained from all starts.
 """
 
 import argparse
@@ -218,28 +218,28 @@ def run(name, starts, fold, path, done):
         append_rows(path, FIELDS, rows)
 
 
-def table(rows):
-    """Accuracy and negative log likelihood by set and share, over the folds' examples."""
-    print("| set | dropped |" + "".join(f" {start} |" for start in STARTS))
-    print("| --- | --- |" + " --- |" * len(STARTS))
+def table(rows, starts):
+    """Accuracy and negative log likelihood, over the folds that were trained from all starts."""
+    print("| set | dropped | folds |" + "".join(f" {start} |" for start in starts))
+    print("| --- | --- | --- |" + " --- |" * len(starts))
     for name in SETS:
-        for share in DROPPED:
+        trained = {(r["start"], r["fold"]) for r in rows if r["set"] == name}
+        folds = [k for k in map(str, FOLDS) if all((start, k) in trained for start in starts)]
+        for share in DROPPED * bool(folds):
             cells = []
-            for start in STARTS:
+            for start in starts:
                 own = [
                     r for r in rows
                     if (r["set"], r["start"], float(r["dropped"])) == (name, start, share)
+                    and r["fold"] in folds
                 ]  # fmt: skip
                 weights = [int(r["examples"]) for r in own]
-                cells.append(
-                    " / ".join(
-                        f"{np.average([float(r[key]) for r in own], weights=weights):.3f}"
-                        for key in ("accuracy", "nll")
-                    )
-                    if own
-                    else ""
+                found = (
+                    np.average([float(r[key]) for r in own], weights=weights)
+                    for key in ("accuracy", "nll")
                 )
-            print(f"| {name} | {share:.0%} | " + " | ".join(cells) + " |")
+                cells.append(" / ".join(f"{number:.3f}" for number in found))
+            print(f"| {name} | {share:.0%} | {len(folds)} | " + " | ".join(cells) + " |")
 
 
 def main():
@@ -247,7 +247,9 @@ def main():
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--starts", nargs="+", choices=STARTS, default=tuple(STARTS))
     parser.add_argument("--folds", nargs="+", type=int, choices=FOLDS, default=FOLDS)
-    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path(__file__).parent)
+    parser.add_argument(
+        "--output", type=pathlib.Path, default=pathlib.Path(__file__).parent / "starts"
+    )
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "starts.csv"
@@ -255,7 +257,7 @@ def main():
     for fold in options.folds:
         for name in options.sets:
             run(name, options.starts, fold, path, done)
-    table(read_rows(path))
+    table(read_rows(path), options.starts)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,8 @@ class PNCNN(PNNetwork):
         kernel: of all Gaussian processes, as in `PNConv`.
         spacing: typical distance between neighbouring points, in units of the points, until
             `adapt` measures it.
-        length_per_spacing: initial length scale of every Gaussian process, in units of the spacing.
+        length_per_spacing: initial length scale of every Gaussian process, in units of the spacing;
+            `adapt` sets that of the first one to the fitted one.
         query: points at which the blocks are evaluated: "observed", those of the input, or a number
             of points along each axis of the box or the disc's square that ``pooling`` names. More
             points than were observed tell later layers what goes on in the gaps; with "sampled"
