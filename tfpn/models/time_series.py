@@ -62,11 +62,12 @@ class PNTimeSeriesClassifier(InputProcess, TimesStart, PNNetwork):
     noise="channel") and is evaluated at one set of times for all channels, where its features are
     known with their variances. From there on it is a `PNCNN` in one dimension: ``num_blocks`` times
     [PNConv -> ProbReLU -> ChannelMix -> GPNormalization], the integral over the stay, and a linear
-    head. The defaults are small, meant for tens to hundreds of series; the paper's for PhysioNet 2012, of some
-    thousands, are ``channels=96, num_blocks=4, query="union"``. A record's result does not depend
-    on the order of its rows, on padding, or on whether readings of one time stand in one row or in
-    several, and it changes continuously with the times: within a hundredth of the shortest length
-    scale from which `adapt` starts two times become one by degrees (`tfpn.math.readings`).
+    head. The defaults are small, meant for tens to hundreds of series; the paper's for PhysioNet
+    2012, of some thousands, are ``channels=96, num_blocks=4, query="union"``. A record's result
+    does not depend on the order of its rows, on padding, or on whether readings of one time stand
+    in one row or in several, and it changes continuously with the times: within a hundredth of the
+    shortest length scale from which `adapt` starts two times become one by degrees
+    (`tfpn.math.readings`).
 
     Args:
         num_classes: number of logits, 2 for a yes or no; None for regression.
