@@ -195,6 +195,7 @@ def test_configurations_are_recipes_with_what_they_change(name):
 
 def test_configurations_train_what_the_file_lacks(folder, tmp_path, monkeypatch):
     small = ("model.channels=2", "model.num_blocks=1", "model.num_basis=2", "model.query=3")
+    small += ("model.uncertainty=none", "model.marginal_likelihood_weight=0")  # less to trace
     known = {"known": ("a recipe that does not exist",), "small": ("physionet2012-tuned", *small)}
     monkeypatch.setattr(physionet_configurations, "CONFIGURATIONS", known)
     output, runs = tmp_path / "rows.csv", tmp_path / "runs"

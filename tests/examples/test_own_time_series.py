@@ -38,9 +38,14 @@ def run(files, *options):
     return example.main(["--series", series, "--outcomes", outcomes, *options])
 
 
-def test_files_to_predictions(files, tmp_path, eagerly):
-    figures = run(files, "--epochs", "1", "--output", str(tmp_path / "out"))
+def test_files_to_predictions(files, tmp_path, eagerly, capsys):
+    """With a stretch far longer than the records, which is spoken of."""
+    figures = run(files, "--epochs", "1", "--output", str(tmp_path / "out"), "--box", "0", "4800")
     assert figures["examples"] == 6
+    printed = capsys.readouterr().out
+    assert "looks at 0 to 4800, and a typical record is 4" in printed
+    assert "give --from-start; for a shorter stretch of time, give --box" in printed
+    assert "readings (" not in printed  # none is outside
     with open(tmp_path / "out" / "predictions.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 6
@@ -192,14 +197,6 @@ def test_many_variables_and_records_without_a_common_clock(tmp_path, eagerly, ca
     assert about["from_start"] and about["task"] == "classification"
     assert about["box"] == [start, end] and about["classes"] == ["a", "b"]
     assert "give --from-start" not in capsys.readouterr().out
-
-
-def test_a_stretch_far_longer_than_the_records_is_spoken_of(files, tmp_path, eagerly, capsys):
-    run(files, "--epochs", "1", "--output", str(tmp_path / "out"), "--box", "0", "4800")
-    printed = capsys.readouterr().out
-    assert "looks at 0 to 4800, and a typical record is 4" in printed
-    assert "give --from-start; for a shorter stretch of time, give --box" in printed
-    assert "readings (" not in printed  # none is outside
 
 
 def test_times_that_are_spoken_of(capsys):

@@ -50,9 +50,8 @@ def test_far_flows_in_float32_equal_those_in_float64():
         assert np.max(np.abs(a[seen] - b[seen])) < 1e-4 * np.max(np.abs(b[seen]))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("size", [1e3, 1e9, 1e15])
-@pytest.mark.parametrize("names", [("factors",), ("symmetric",), None])
+@pytest.mark.parametrize("size, dtype", [(1e3, "float32"), (1e15, "float32"), (1e15, "float64")])
+@pytest.mark.parametrize("names", [("factors",), None])
 def test_generators_of_any_size_neither_amplify_nor_fail(size, dtype, names):
     """Transport, diffusion or all of a generator enlarged, as by training at too high a rate."""
     layer, x = make("conv", dtype), make_input(FIELDS, dtype)

@@ -165,6 +165,25 @@ def test_exact_readings_leave_a_variance_in_either_dtype(dtype, noise):
     np.testing.assert_allclose(np.ravel(variance), expected, atol=2 * 512 * 2.2e-16)
 
 
+def test_every_single_variance_is_right_to_a_thousandth():
+    """300 random problems of 75 points, where float32 and float64 examples mix."""
+    rng = np.random.default_rng(1)
+    for length in (0.05, 0.2, 0.7):
+        x = rng.uniform(size=(100, 75, 2)).astype("float32")
+        variance = np.broadcast_to(10 ** rng.uniform(-4, -0.5, size=(100, 1, 1)), (100, 75, 1))
+        y = np.sin(3 * x[..., :1]) + np.sqrt(variance) * rng.normal(size=variance.shape)
+        given = [x, y.astype("float32"), variance.astype("float32"), x]
+        found, expected = (
+            convolve(
+                *(t.astype(dtype) for t in given),
+                **{key: value.astype(dtype) for key, value in PLAIN.items()},
+                length_scale=np.asarray(length, dtype),
+            )[1]
+            for dtype in ("float32", "float64")
+        )
+        np.testing.assert_allclose(found, expected, rtol=LIMIT)
+
+
 def test_exact_readings_that_contradict_each_other_are_averaged():
     """Float64 rounds the least noise of N readings, 2e-13 N, by some N times 1e-16."""
     for count in (2, 100, 1000):

@@ -42,12 +42,8 @@ PLAIN, TURNING = tfpn.models.PNCNN, tfpn.models.SteerablePNCNN
 SERIES = tfpn.models.PNTimeSeriesClassifier
 STEERABLE = {**SMALL, "copies": 2, "frequencies": (0, 1), "num_blocks": 1, "seed": 0}
 CASES = {
-    "space": (PLAIN, plane, {**SMALL, "channels": 3}, "space"),
     "box": (PLAIN, plane, {**SMALL, "channels": 3, "kernel": MIXTURE}, BOX),
-    "low_rank": (
-        PLAIN, plane, {**SMALL, "channels": 2, "uncertainty": "low_rank", "rank": 2}, "space",
-    ),
-    "grid": (SERIES, series, {**SMALL, "channels": 3, "in_channels": 2, "query": 5}, STAY),
+    "grid": (SERIES, series, {**SMALL, "channels": 3, "in_channels": 2, "query": 5}, "space"),
     "union": (
         SERIES, series,
         {**SMALL, "channels": 3, "in_channels": 2, "missingness": "intensity", "clock": True,
