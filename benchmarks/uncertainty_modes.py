@@ -18,7 +18,7 @@ import pathlib
 
 from tables import append_rows, read_rows
 
-MODES = ("none", "diagonal", "low_rank")
+MODES = ("none", "diagonal", "low_rank", "sampled")
 # Recipe, what is changed in it, modes, seeds.
 DIGITS = ("model.pooling=[0.0, 1.0]", "model.channels=16")
 EXPERIMENTS = {
