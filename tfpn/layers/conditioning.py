@@ -1,5 +1,7 @@
 """The arguments of layers that may condition on neighbourhoods."""
 
+from typing import Any
+
 from tfpn.checks import check_choice, check_count
 from tfpn.math.neighbourhoods import Neighbourhoods
 from tfpn.math.uncertainty import Uncertainty
@@ -7,6 +9,8 @@ from tfpn.types import Config, Mixin
 
 CONDITIONING = ("exact", "local")
 BLOCK_SIZE, NEIGHBORS = 80, 96
+# The arguments' names.
+CONDITIONED = ("conditioning", "block_size", "neighbors")
 
 
 class Conditioned(Mixin):
@@ -17,13 +21,13 @@ class Conditioned(Mixin):
         self._conditioning = read_conditioning(conditioning, block_size, neighbors)
         self.conditioning, self.block_size, self.neighbors = self._conditioning.values()
 
-    def _check_local(self, way: Uncertainty | type[Uncertainty], name: str) -> None:
-        """Raises ValueError if ``way``, the strategy of that name, has to be exact."""
+    def _check_local(self, way: Uncertainty | type[Uncertainty]) -> None:
+        """Raises ValueError if a strategy has to be exact."""
         if self.conditioning == "local" and not way.takes_neighbourhoods:
             raise ValueError(
-                f"{type(self).__name__} {self.name!r}: conditioning='local' keeps no errors of "
-                f"different blocks together, which uncertainty={name!r} is for; use "
-                "uncertainty='sampled', 'diagonal' or 'none'."
+                f"{type(self).__name__} {self.name!r}: conditioning='local' does not keep errors "
+                f"of different blocks together, as {way.key} would; use uncertainty='sampled', "
+                "'diagonal' or 'none'."
             )
 
     @property
@@ -32,6 +36,12 @@ class Conditioned(Mixin):
         if self.conditioning == "exact":
             return None
         return Neighbourhoods(self.block_size, self.neighbors)
+
+    def _convolved(self, way: Uncertainty, *given: Any, own: bool) -> Any:
+        """The strategy's convolution; ``own`` says whether the query points are the observed."""
+        if self.neighbourhoods is None:
+            return way.convolve(*given)
+        return way.convolve_near(self.neighbourhoods, *given, own=own)
 
     def _conditioning_config(self) -> Config:
         """The arguments as saving writes them down."""

@@ -194,7 +194,7 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
         self._take_draws(seed, stream, num_waves, num_samples, num_training_samples)
         self._take_conditioning(conditioning, block_size, neighbors)
         way = UNCERTAINTY[self.uncertainty]
-        self._check_local(way, self.uncertainty)
+        self._check_local(way)
         if self._own_noise and not way.takes_channel_noise:
             raise ValueError(
                 f"uncertainty={self.uncertainty!r} needs noise='shared', found {self.noise!r}: "
@@ -294,9 +294,7 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
 
         def convolved(query):
             given = observed, self._operator(query), beside, missing
-            if self.neighbourhoods is None:
-                return way.convolve(*given)
-            return way.convolve_near(self.neighbourhoods, *given, own=own)
+            return self._convolved(way, *given, own=own)
 
         with self._fusion(training, max(values.shape[-1], self.filters), points, query):
             if way.takes_pieces:
