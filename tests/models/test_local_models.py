@@ -7,6 +7,7 @@ from tolerance import rounding
 
 import tfpn
 from tfpn import recipes
+from tfpn.tuning.space import search_space
 
 LOCAL = {"conditioning": "local", "block_size": 8, "neighbors": 47}
 SMALL = {"num_basis": 2, "spacing": 0.2, "dtype": "float64"}
@@ -92,6 +93,8 @@ def test_recipes_take_it():
     recipe = recipes.load("digits")
     for assignment in ("conditioning=local", "block_size=16", "neighbors=20"):
         recipes.override(recipe, f"model.{assignment}")
+    space = search_space(recipe)
+    assert space["model.uncertainty"] == ["diagonal", "none", "sampled"]
     config = recipes.build_model(recipes.resolve(recipe)).get_config()
     assert (config["conditioning"], config["block_size"], config["neighbors"]) == ("local", 16, 20)
 
