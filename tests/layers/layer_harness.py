@@ -249,6 +249,7 @@ every_layer = pytest.mark.parametrize(
 )
 
 # Every constructor argument away from its default, or None if another argument excludes it.
+LOCAL = {"conditioning": "local", "block_size": 5, "neighbors": 6}
 OTHER_ARGUMENTS = {
     layers.PNConv: {
         "filters": 4,
@@ -271,6 +272,7 @@ OTHER_ARGUMENTS = {
         "probes": "gaussian",
         "seed": 1,
         "double_precision": False,
+        **LOCAL,
         "use_bias": False,
         "train_bias": False,
         "kernel_initializer": "glorot_uniform",
@@ -289,9 +291,10 @@ OTHER_ARGUMENTS = {
     },
     layers.GPNormalization: {"momentum": 0.5, "epsilon": 1e-2},
     layers.IntegralPooling: {
-        "box": None,
-        "disc": {"centre": [0.1, 0.2], "radius": 0.8},
+        "box": [[0.1, 0.2], [0.8, 0.9]],
+        "disc": None,
         "double_precision": False,
+        **LOCAL,
         "unit": 0.5,
         "num_waves": 5,
         "stream": 2,
@@ -328,6 +331,7 @@ OTHER_ARGUMENTS = {
         "marginal_likelihood_weight": 0.01,
         "marginal_likelihood_trains": "all",
         "double_precision": False,
+        **LOCAL,
     },
     layers.GatedReLU: {"fields": [[0, 2]], "gates": "own"},
     layers.SteerableMix: {
