@@ -291,8 +291,8 @@ OTHER_ARGUMENTS = {
     },
     layers.GPNormalization: {"momentum": 0.5, "epsilon": 1e-2},
     layers.IntegralPooling: {
-        "box": [[0.1, 0.2], [0.8, 0.9]],
-        "disc": None,
+        "box": None,
+        "disc": {"centre": [0.1, 0.2], "radius": 0.8},
         "double_precision": False,
         **LOCAL,
         "unit": 0.5,

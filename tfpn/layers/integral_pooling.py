@@ -39,8 +39,8 @@ class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
             are. Without it they have float32's least variance, as in `PNConv`, and integrals over
             the whole space or of a joint covariance are computed in float32.
         conditioning, block_size, neighbors: as in `PNConv`. With "local" the integral is the sum of
-            those of the blocks' posteriors, each over the block's part of the space or the box. A
-            disc needs "exact".
+            those of the blocks' posteriors, each over the block's part of the space, the box or the
+            disc.
         num_waves, stream, seed: of the draws of an input with draws, as in `PNConv`.
         signal_std, length_scale, observation_noise, noise, kernel, marginal_likelihood_weight,
             marginal_likelihood_trains: as in `PNConv`.
@@ -107,11 +107,6 @@ class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
             raise ValueError(f"give box or disc, not both: found box={box!r} and disc={disc!r}.")
         self.box = None if box is None else read_box(box)
         self.disc = None if disc is None else read_disc(disc)
-        if self.disc and self.conditioning == "local":
-            raise ValueError(
-                "conditioning='local' integrates over a box or the whole space, found "
-                f"disc={disc!r}: use conditioning='exact', a box, or neither."
-            )
 
     def build(self, observations_shape: Any) -> None:
         dim, channels = self._built_for = self._check_shapes(observations_shape)

@@ -101,7 +101,7 @@ class PNCNN(PNNetwork):
         conditioning: "exact", or "local" for many points: every layer cuts them into blocks of at
             most ``block_size`` neighbours, and conditions each on the ``neighbors`` points nearest
             to it besides. Cost and memory are then linear in N. With "sampled", "diagonal" and
-            "none", and not with a disc.
+            "none".
         block_size, neighbors: of "local".
         marginal_likelihood_weight: lambda in ``loss = task + lambda * L_GP``, with L_GP each
             layer's mean negative log marginal likelihood, summed over the layers.

@@ -2,13 +2,12 @@
 
 from tfpn.math.neighbourhoods.blocks import Blocks, Neighbourhoods
 from tfpn.math.neighbourhoods.convolution import in_neighbourhoods
-from tfpn.math.neighbourhoods.pooling import cell_integrals, cells, double_integrals
+from tfpn.math.neighbourhoods.pooling import cells, integrals_over
 
 __all__ = [
     "Blocks",
     "Neighbourhoods",
-    "cell_integrals",
     "cells",
-    "double_integrals",
     "in_neighbourhoods",
+    "integrals_over",
 ]

@@ -104,7 +104,7 @@ class Uncertainty(abc.ABC):
     ) -> Any:
         """`integrate`, by the integrals of local posteriors over the blocks' cells.
 
-        For strategies that take neighbourhoods, and regions other than a disc.
+        For strategies that take neighbourhoods.
         """
         raise NotImplementedError
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfpn.math.activations import Activation
 from tfpn.math.channels import mix_channels
-from tfpn.math.neighbourhoods import Neighbourhoods, cell_integrals, cells, double_integrals
+from tfpn.math.neighbourhoods import Neighbourhoods, cells, integrals_over
 from tfpn.math.operator import Operator, output_covariance
 from tfpn.math.posterior import Fixed, Observed
 from tfpn.math.precision import in_double_precision, in_float64_where_coarse
@@ -75,19 +75,18 @@ class Diagonal(Uncertainty):
     def _integrate_cells(self, observed, region, neighbourhoods):
         blocks = neighbourhoods.blocks(observed)
         posterior = blocks.observed(observed).posterior()
-        low, high = cells(blocks, observed, region)
-        once = cell_integrals(posterior.kernel, posterior.points, low, high)
+        corners = cells(blocks, observed, region)
+        once = integrals_over(region, posterior.kernel, posterior.points, *corners)
         if not region:
             mean, nll = posterior.mean(Fixed(once[:, None, None]))
             mean = blocks.total(mean[:, 0, 0])
             return mean, tf.fill(tf.shape(mean), tf.constant(np.inf, mean.dtype)), blocks.total(nll)
-        whole, _ = posterior.kernel.integrals(posterior.points, **region)
+        whole, twice = posterior.kernel.integrals(posterior.points, **region)
         both = tf.stack([once, whole], axis=1)[:, None]
         mean, explained, nll = posterior.condition(Fixed(both))
         mean = blocks.total(mean[:, 0, 0])
-        prior = double_integrals(posterior.kernel, low, high, region["box"])
-        variance = blocks.total(prior[:, None] - explained[:, 0, :, 0, 1])
-        variance = tf.broadcast_to(tf.nn.relu(variance), tf.shape(mean))
+        variance = tf.nn.relu(twice - blocks.total(explained[:, 0, :, 0, 1]))
+        variance = tf.broadcast_to(variance, tf.shape(mean))
         return mean, variance, blocks.total(nll)
 
     def mix(

@@ -22,7 +22,7 @@ import tensorflow as tf
 from tfpn.math.activations import Activation
 from tfpn.math.channels import mix_channels
 from tfpn.math.missing import missing_mask, observed_only, penalty
-from tfpn.math.neighbourhoods import Neighbourhoods, cell_integrals, cells, in_neighbourhoods
+from tfpn.math.neighbourhoods import Neighbourhoods, cells, in_neighbourhoods, integrals_over
 from tfpn.math.operator import Operator, output_covariance
 from tfpn.math.posterior import NOISE, Fixed, Observed
 from tfpn.math.precision import in_double_precision, in_float64
@@ -156,7 +156,8 @@ class Sampled(Uncertainty):
         observed = _readings(observed, beside)
         blocks = neighbourhoods.blocks(observed)
         posterior = blocks.observed(observed).posterior()
-        once = cell_integrals(posterior.kernel, posterior.points, *cells(blocks, observed, region))
+        corners = cells(blocks, observed, region)
+        once = integrals_over(region, posterior.kernel, posterior.points, *corners)
         if region:
             waves = self._waves(observed, beside)
             parts = self._parts(observed, beside, waves(observed.finite_points()))
