@@ -10,7 +10,13 @@ generators.
 
     python benchmarks/step_time.py
     python benchmarks/step_time.py --points 75 150 300 600
+    python benchmarks/step_time.py --conditioning exact local --exact-until 1200 \\
+        --batch-points 30000 --points 75 150 300 600 1200 2400 4800 9600
     python benchmarks/step_time.py --model PNCNN SteerablePNCNN --profile
+
+With both kinds of conditioning each number of points is measured with the exact one, up to
+--exact-until, and with the local one, beside each other. --batch-points bounds the points of a
+batch: from some number of points on batches have fewer examples.
 
 Each configuration runs in a process of its own, whose peak memory up to the end of ``fit`` is
 reported in MiB (2^20 bytes; 1.2 GB are 1144 MiB). Prints a table,
@@ -20,6 +26,7 @@ with --profile where the operations of a step take their time, and one line of J
 import argparse
 import collections
 import inspect
+import itertools
 import json
 import multiprocessing
 import pathlib
@@ -69,6 +76,7 @@ def build(options):
             num_blocks=options["blocks"],
             num_basis=options["generators"],
             uncertainty=options["uncertainty"],
+            **conditioned(options),
         )
     return tfpn.models.PNCNN(
         10,
@@ -77,7 +85,14 @@ def build(options):
         num_basis=options["operators"],
         uncertainty=options["uncertainty"],
         rank=options["rank"],
+        **conditioned(options),
     )
+
+
+def conditioned(options):
+    """The arguments of conditioning that were given."""
+    keys = ("conditioning", "block_size", "neighbors")
+    return {key: options[key] for key in keys if options[key] is not None}
 
 
 def operation_shares(run):
@@ -214,6 +229,7 @@ def measure(options, queue):
         "parameters": model.count_params(),
         **shape,
         "uncertainty": options["uncertainty"],
+        "conditioning": options["conditioning"],
         "step_seconds": round(step, 4),
         "fastest_step_seconds": round(min(Clock.times[3:]), 4),
         "processor_seconds": round(statistics.median(Clock.processor[3:]), 4),
@@ -221,8 +237,10 @@ def measure(options, queue):
         "gemm_gflop_per_second": [round(before / 1e9, 1), round(after / 1e9, 1)],
         "peak_memory_mib": round(peak),
         "imports_memory_mib": round(imported),
+        "point_microseconds": round(1e6 * step / options["batch"] / options["points"], 1),
+        "point_kib": round(1024 * (peak - imported) / options["batch"] / options["points"], 1),
     }
-    if options["model"] == "PNCNN":
+    if options["model"] == "PNCNN" and options["conditioning"] == "exact":
         flops, rate = product_flops(**shape), (before + after) / 2
         alone = products_alone(**shape)
         row["products_gflop"] = round(flops / 1e9, 2)
@@ -258,22 +276,26 @@ def run(options):
 
 
 def line(row, rows):
-    """A line of the table; ``rows`` has that of PNCNN at the same number of points, if measured."""
+    """A line of the table; ``rows`` has that of the exact PNCNN at as many points, if measured."""
     products = multiple = ""
-    if row["model"] == "PNCNN":
+    if "products_alone_seconds" in row:
         products = "  ".join(
             f"{row[f'products_{way}_seconds']:.3f} {row[f'ratio_to_products_{way}']:.2f}"
             for way in ("alone", "at_rate")
         )
     for other in rows:
-        if other["model"] == "PNCNN" and other["points"] == row["points"]:
+        if (other["model"], other["conditioning"], other["points"]) == (
+            "PNCNN", "exact", row["points"],
+        ):  # fmt: skip
             step, processor = (row[k] / other[k] for k in ("step_seconds", "processor_seconds"))
             multiple = f"{step:.2f} ({processor:.2f})"
     return (
-        f"{row['model']:14s} {row['points']:6d} {row['step_seconds']:7.3f} "
+        f"{row['model']:14s} {row['conditioning']:5s} {row['points']:6d} {row['batch']:6d} "
+        f"{row['step_seconds']:7.3f} "
         f"{row['processor_seconds']:12.3f} {multiple:>13s} "
         f"{row['inference_seconds']:12.3f} {products:>33s} "
-        f"{row['peak_memory_mib']:8d} ({row['imports_memory_mib']})"
+        f"{row['peak_memory_mib']:8d} ({row['imports_memory_mib']}) "
+        f"{row['point_microseconds']:10.1f} {row['point_kib']:9.1f}"
     )
 
 
@@ -306,9 +328,18 @@ def main(arguments=None):
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
-        "--uncertainty", choices=["diagonal", "none", "low_rank", "joint"], default="diagonal"
+        "--uncertainty",
+        choices=["diagonal", "none", "sampled", "low_rank", "joint"],
+        default="diagonal",
     )
     parser.add_argument("--rank", type=int, default=8, help="factors of low_rank")
+    parser.add_argument("--conditioning", nargs="+", choices=["exact", "local"], default=["exact"])
+    parser.add_argument("--block-size", type=int, help="of local, by default the models'")
+    parser.add_argument("--neighbors", type=int, help="of local, by default the models'")
+    parser.add_argument(
+        "--exact-until", type=int, default=10**9, help="most points of exact conditioning"
+    )
+    parser.add_argument("--batch-points", type=int, help="most points of a batch")
     parser.add_argument("--jit", action="store_true", help="compile the step by XLA")
     parser.add_argument("--profile", action="store_true", help="where operations take their time")
     options = vars(parser.parse_args(arguments))
@@ -321,14 +352,20 @@ def main(arguments=None):
             f"--uncertainty: found {options['uncertainty']}; SteerablePNCNN and --profile take "
             "'diagonal' or 'none'"
         )
-    models, rows = options.pop("model"), []
+    models, ways, rows = options.pop("model"), options.pop("conditioning"), []
     print(
-        "model          points  step s  (processor s)     x PNCNN  inference s  "
-        "products s, ratio: alone, at rate  peak MiB (of which imports)"
+        "model          how   points  batch  step s  (processor s)     x PNCNN  inference s  "
+        "products s, ratio: alone, at rate  peak MiB (of which imports)  us a point  KiB a point"
     )
     for points in options.pop("points"):
-        for model in models:
-            rows.append(run({**options, "model": model, "points": points}))
+        size = options["batch"]
+        if options["batch_points"] is not None:
+            size = max(1, min(size, options["batch_points"] // points))
+        for model, way in itertools.product(models, ways):
+            if way == "exact" and points > options["exact_until"]:
+                continue
+            given = {"model": model, "points": points, "batch": size, "conditioning": way}
+            rows.append(run({**options, **given}))
             print(line(rows[-1], rows), flush=True)
             if options["profile"]:
                 print(profile_text(rows[-1]), flush=True)

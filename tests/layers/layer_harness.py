@@ -259,6 +259,7 @@ every_layer = pytest.mark.parametrize(
 )
 
 # Every constructor argument away from its default, or None if another argument excludes it.
+LOCAL = {"conditioning": "local", "block_size": 5, "neighbors": 6}
 OTHER_ARGUMENTS = {
     layers.PNConv: {
         "filters": 4,
@@ -281,6 +282,7 @@ OTHER_ARGUMENTS = {
         "probes": "gaussian",
         "seed": 1,
         "double_precision": False,
+        **LOCAL,
         "use_bias": False,
         "train_bias": False,
         "kernel_initializer": "glorot_uniform",
@@ -302,6 +304,7 @@ OTHER_ARGUMENTS = {
         "box": None,
         "disc": {"centre": [0.1, 0.2], "radius": 0.8},
         "double_precision": False,
+        **LOCAL,
         "unit": 0.5,
         "num_waves": 5,
         "stream": 2,
@@ -338,6 +341,7 @@ OTHER_ARGUMENTS = {
         "marginal_likelihood_weight": 0.01,
         "marginal_likelihood_trains": "all",
         "double_precision": False,
+        **LOCAL,
     },
     layers.GatedReLU: {"fields": [[0, 2]], "gates": "own"},
     layers.SteerableMix: {

@@ -358,7 +358,7 @@ def test_configuration_holds_every_argument():
         "dtype": "float64",
         "name": "given",
         "trainable": False,
-    }
+    } | {"conditioning": "local", "block_size": 40, "neighbors": 60}
     assert other.keys() == inspect.signature(SteerablePNCNN.__init__).parameters.keys() - {"self"}
     model = SteerablePNCNN(**other)
     config = json.loads(json.dumps(model.get_config()))

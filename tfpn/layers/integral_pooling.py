@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import numpy as np
@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfpn.checks import check_positive
 from tfpn.layers.base import GPPosteriorLayer
+from tfpn.layers.conditioning import BLOCK_SIZE, NEIGHBORS, Conditioned
 from tfpn.layers.drawing import Drawing
 from tfpn.math.missing import penalty
 from tfpn.math.posterior import floored_variance
@@ -18,7 +19,7 @@ from tfpn.types import Config, KernelLike, Observations, Tensor, Trains
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class IntegralPooling(Drawing, GPPosteriorLayer):
+class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
     """Integral of each channel's GP posterior over the whole space, a box or a disc (appendix).
 
     Over R^d the mean is ``a 1^T (K + S)^-1 y`` with ``a = s^2 (2 pi l^2)^(d/2)`` and the variance
@@ -37,6 +38,9 @@ class IntegralPooling(Drawing, GPPosteriorLayer):
         double_precision: whether a float32 layer conditions in float64 on the variances as they
             are. Without it they have float32's least variance, as in `PNConv`, and integrals over
             the whole space or of a joint covariance are computed in float32.
+        conditioning, block_size, neighbors: as in `PNConv`. With "local" the integral is the sum of
+            those of the blocks' posteriors, each over the block's part of the space, the box or the
+            disc.
         num_waves, stream, seed: of the draws of an input with draws, as in `PNConv`.
         signal_std, length_scale, observation_noise, noise, kernel, marginal_likelihood_weight,
             marginal_likelihood_trains: as in `PNConv`.
@@ -74,6 +78,9 @@ class IntegralPooling(Drawing, GPPosteriorLayer):
         noise: str = "shared",
         kernel: KernelLike = "rbf",
         double_precision: bool = True,
+        conditioning: Literal["exact", "local"] = "exact",
+        block_size: int = BLOCK_SIZE,
+        neighbors: int = NEIGHBORS,
         num_waves: int = 128,
         stream: int = 1,
         seed: int | None = None,
@@ -95,6 +102,7 @@ class IntegralPooling(Drawing, GPPosteriorLayer):
             **kwargs,
         )
         self._take_draws(seed, stream, num_waves)
+        self._take_conditioning(conditioning, block_size, neighbors)
         if box is not None and disc is not None:
             raise ValueError(f"give box or disc, not both: found box={box!r} and disc={disc!r}.")
         self.box = None if box is None else read_box(box)
@@ -114,7 +122,9 @@ class IntegralPooling(Drawing, GPPosteriorLayer):
                 f"found {tuple(observations_shape['points'])}; use a box."
             )
         self._build_prior(channels)
-        if carried_by(observations_shape).draws:
+        way = carried_by(observations_shape)
+        self._check_local(way)
+        if way.draws:
             self._start_drawing()
         self.log_unit = self.add_weight(
             name="log_unit",
@@ -166,7 +176,12 @@ class IntegralPooling(Drawing, GPPosteriorLayer):
             )
         if beside is not None:
             beside = tf.cast(beside, exact)
-        mean, pooled, beside, nll = way.integrate(observed, region, beside)
+        if self.neighbourhoods is None:
+            mean, pooled, beside, nll = way.integrate(observed, region, beside)
+        else:
+            mean, pooled, beside, nll = way.integrate_near(
+                self.neighbourhoods, observed, region, beside
+            )
         mean, pooled, nll = (self._cast(t) for t in (mean, pooled, nll))
         self._add_marginal_likelihood(nll, variance)
         self._check_finite(mean, pooled) if self._is_finite else self._check_finite(mean)
@@ -202,6 +217,7 @@ class IntegralPooling(Drawing, GPPosteriorLayer):
         return {
             **super().get_config(),
             **self._draw_config(),
+            **self._conditioning_config(),
             "box": self.box,
             "disc": self.disc,
             "unit": self.unit,

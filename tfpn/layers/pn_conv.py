@@ -1,12 +1,13 @@
 """The convolution: a linear PDE's flow applied exactly to a GP posterior."""
 
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from tfpn.checks import check_choice, check_count, check_flag
+from tfpn.layers.conditioning import BLOCK_SIZE, NEIGHBORS, Conditioned
 from tfpn.layers.convolution import DIFFUSION_PER_SPACING
 from tfpn.layers.drawing import Drawing
 from tfpn.layers.flows import DriftDiffusions
@@ -31,7 +32,7 @@ from tfpn.types import (
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class PNConv(Drawing, DriftDiffusions):
+class PNConv(Conditioned, Drawing, DriftDiffusions):
     """Convolution of a Gaussian process: ``A f = sum_k W_k exp(D_k) f + bias``, exactly.
 
     The input channels are observations of GPs with an RBF prior, conditioned on exactly; each
@@ -90,6 +91,12 @@ class PNConv(Drawing, DriftDiffusions):
         num_probes: number of probes.
         probes: "rademacher" or "gaussian" (the paper's, with a larger error).
         seed: of probes and draws; an integer, or None for a random one in training.
+        conditioning: "exact" conditions on all observations of an example. "local" cuts its points
+            into blocks of neighbours and conditions each on the points nearest to it besides, at a
+            cost linear in N; an example of no more points than a block and its halo stays exact.
+            With "sampled", "diagonal" and "none".
+        block_size: of "local", most points of a block.
+        neighbors: of "local", most further points that a block is conditioned on.
         use_bias: adds a learnable constant to each output channel.
         train_bias: whether the bias is trained, as in `ChannelMix`.
         kernel_initializer: for W, [K, c_in, filters]. By default normal with the variance
@@ -151,6 +158,9 @@ class PNConv(Drawing, DriftDiffusions):
         num_probes: int = 20,
         probes: Probes = "rademacher",
         seed: int | None = None,
+        conditioning: Literal["exact", "local"] = "exact",
+        block_size: int = BLOCK_SIZE,
+        neighbors: int = NEIGHBORS,
         use_bias: bool = True,
         train_bias: bool = True,
         kernel_initializer: Initializer | None = None,
@@ -182,7 +192,9 @@ class PNConv(Drawing, DriftDiffusions):
         self.num_probes = check_count("num_probes", num_probes)
         self.probes = check_choice("probes", probes, PROBES)
         self._take_draws(seed, stream, num_waves, num_samples, num_training_samples)
+        self._take_conditioning(conditioning, block_size, neighbors)
         way = UNCERTAINTY[self.uncertainty]
+        self._check_local(way)
         if self._own_noise and not way.takes_channel_noise:
             raise ValueError(
                 f"uncertainty={self.uncertainty!r} needs noise='shared', found {self.noise!r}: "
@@ -275,12 +287,14 @@ class PNConv(Drawing, DriftDiffusions):
         points, values, variance = self._unpack(observations)
         way = self._strategy(training)
         beside = self._read_beside(way, observations)
+        own = query is None
         output_points, query, infinite = self._targets(query, points, variance)
         missing = missing_mask(infinite)
         observed = self._observed(points, values, variance)
 
         def convolved(query):
-            return way.convolve(observed, self._operator(query), beside, missing)
+            given = observed, self._operator(query), beside, missing
+            return self._convolved(way, *given, own=own)
 
         with self._fusion(training, max(values.shape[-1], self.filters), points, query):
             if way.takes_pieces:
@@ -354,6 +368,7 @@ class PNConv(Drawing, DriftDiffusions):
         return {
             **super().get_config(),
             **self._draw_config(),
+            **self._conditioning_config(),
             "filters": self.filters,
             "num_basis": self.num_basis,
             "prior": self.prior,

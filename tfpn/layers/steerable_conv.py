@@ -3,13 +3,14 @@
 import dataclasses
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from tfpn.checks import check_choice, check_count, check_flag
+from tfpn.layers.conditioning import BLOCK_SIZE, NEIGHBORS, Conditioned
 from tfpn.layers.convolution import GPConvolution
 from tfpn.layers.drawing import Drawing
 from tfpn.layers.steerable_base import (
@@ -22,6 +23,7 @@ from tfpn.layers.steerable_flows import read_flows
 from tfpn.layers.steerable_generators import Generators, in_unit
 from tfpn.math.kernels import Kernel, read_mixture
 from tfpn.math.missing import missing_mask
+from tfpn.math.neighbourhoods import in_neighbourhoods
 from tfpn.math.steerable.convolution import convolve_fields, shared_in_blocks
 from tfpn.math.steerable.fields import (
     block_mean,
@@ -51,7 +53,7 @@ NUM_BASIS = 2
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class SteerablePNConv(FieldsMixin, Generators, Drawing, GPConvolution):
+class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvolution):
     """Rotation-equivariant convolution of Gaussian process fields: ``sum_k W_k exp(M_k) f + bias``.
 
     The channels are fields on the plane that turn with it (`tfpn.math.steerable.fields`): n copies
@@ -103,6 +105,8 @@ class SteerablePNConv(FieldsMixin, Generators, Drawing, GPConvolution):
         double_precision: whether a float32 layer computes in float64 inside, at up to three times
             the cost. Needed for equivariance to rounding where values are not smooth, as readings
             may be; False is for features inside a network.
+        conditioning, block_size, neighbors: as in `PNConv`. How points are cut into blocks does not
+            turn with them, so "local" is equivariant up to its error.
         use_bias: adds a learnable constant to each output scalar (a constant vector would not
             rotate).
         seed: of the generators' random initial parameters, and of draws; None draws one.
@@ -157,6 +161,9 @@ class SteerablePNConv(FieldsMixin, Generators, Drawing, GPConvolution):
         num_waves: int = 128,
         stream: int = 1,
         double_precision: bool = True,
+        conditioning: Literal["exact", "local"] = "exact",
+        block_size: int = BLOCK_SIZE,
+        neighbors: int = NEIGHBORS,
         use_bias: bool = True,
         seed: int | None = None,
         marginal_likelihood_weight: float = 0.0,
@@ -198,6 +205,7 @@ class SteerablePNConv(FieldsMixin, Generators, Drawing, GPConvolution):
         self.use_bias = check_flag("use_bias", use_bias)
         seed = random.randint(1, 2**31 - 1) if seed is None else check_seed(seed)
         self._take_draws(seed, stream, num_waves, num_samples, num_training_samples)
+        self._take_conditioning(conditioning, block_size, neighbors)
         if UNCERTAINTY[self.uncertainty].draws:
             self._start_drawing()
 
@@ -269,6 +277,7 @@ class SteerablePNConv(FieldsMixin, Generators, Drawing, GPConvolution):
         self, observations: Observations, query: Tensor | None = None, training: bool = False
     ) -> dict[str, Tensor]:
         points, values, variance = self._unpack(observations)
+        own = query is None
         output_points, query, infinite = self._targets(query, points, variance)
         missing = missing_mask(infinite)
         observed = self._observed(points, values, variance)
@@ -277,7 +286,7 @@ class SteerablePNConv(FieldsMixin, Generators, Drawing, GPConvolution):
             observed = dataclasses.replace(observed, observation_variance=by_channel)
         way = self._strategy(training)
         beside = self._read_beside(way, observations)
-        operator = {
+        options = {
             "fields_in": self._input,
             "fields_out": self.fields,
             "frequencies": self.frequencies,
@@ -286,18 +295,27 @@ class SteerablePNConv(FieldsMixin, Generators, Drawing, GPConvolution):
             "bias": None if self.bias is None else self._cast(self.bias),
         }
 
-        def convolved(query):
-            mean, new_variance, nll = convolve_fields(
-                observed, query, with_variance=way.has_variance, **operator
+        def flowed(observed, operator):
+            given = {name: getattr(operator, name) for name in options}
+            return convolve_fields(
+                observed, operator.query, with_variance=way.has_variance, **given
             )
+
+        def convolved(query):
+            given = observed, SteerableOperator(query, **options)
+            if self.neighbourhoods is None:
+                mean, new_variance, nll = flowed(*given)
+            else:
+                mean, new_variance, nll = in_neighbourhoods(
+                    self.neighbourhoods, flowed, *given, own=own
+                )
             return mean, new_variance if way.has_variance else tf.zeros_like(mean), None, nll
 
         def drawn(query):
             of_blocks = shared_in_blocks(observed.variance, self._input)
             given = dataclasses.replace(observed, variance=of_blocks)
-            mean, new_variance, draws, nll = way.convolve(
-                given, SteerableOperator(query, **operator), beside, missing
-            )
+            given = given, SteerableOperator(query, **options), beside, missing
+            mean, new_variance, draws, nll = self._convolved(way, *given, own=own)
             return mean, block_mean(new_variance, self.fields), draws, nll
 
         with self._fusion(training, values.shape[-1], points, query):
@@ -335,6 +353,7 @@ class SteerablePNConv(FieldsMixin, Generators, Drawing, GPConvolution):
         return {
             **super().get_config(),
             **self._draw_config(),
+            **self._conditioning_config(),
             "fields": fields_config(self.fields),
             "num_basis": self.num_basis,
             "in_fields": fields_config(self.in_fields),

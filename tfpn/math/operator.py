@@ -37,6 +37,12 @@ class Operator:
     def __tf_unflatten__(cls, metadata, components):
         return cls(*components)
 
+    @property
+    def reach(self):
+        """The lowest and the highest drift along each axis, and 0, [d] each; constants."""
+        drift = tf.stop_gradient(self.drift)
+        return tf.minimum(tf.reduce_min(drift, 0), 0.0), tf.maximum(tf.reduce_max(drift, 0), 0.0)
+
     def functionals(self, kernel):
         """All ``(exp(D_k) f)(x_m)`` of channels with that kernel."""
         return Flowed(self.query, kernel.flowed(self.drift, self.diffusion))

@@ -151,14 +151,17 @@ def _coarse_in_float64(function, coarse, observed, operator):
     operator, kernel = tf.nest.map_structure(
         lambda tensor: tf.cast(tensor, tf.float64), (operator, observed.kernel)
     )
-    rows = observed.points, observed.values, observed.variance, operator.functionals(kernel)
+    functionals = operator.functionals(kernel)
+    rows = observed.points, observed.values, observed.variance, observed.stages, functionals.query
     # What the flows make of the kernel is found outside of the loop, which ONNX can translate.
     whole = kernel, observed.observation_variance, operator.prior_variance(kernel), operator
-    flat_rows, flat_whole = [*rows[:3], rows[3].query], tf.nest.flatten((whole, rows[3].kernel))
+    given = rows, whole, functionals.kernel
+    flat_rows, flat_whole = tf.nest.flatten(rows), tf.nest.flatten(given[1:])
 
-    def in_block(block, points, values, variance, query, *others):
-        given, flowed = tf.nest.pack_sequence_as((whole, rows[3].kernel), others)
-        kernel, noise, prior_variance, operator = given
+    def in_block(block, *tensors):
+        rows, whole, flowed = tf.nest.pack_sequence_as(given, tensors)
+        points, values, variance, stages, query = rows
+        kernel, noise, prior_variance, operator = whole
         some = dataclasses.replace(
             observed,
             points=points,
@@ -166,11 +169,12 @@ def _coarse_in_float64(function, coarse, observed, operator):
             variance=variance,
             kernel=kernel,
             observation_variance=noise,
+            stages=stages,
         )
         with fusion(False):  # which is for whole batches
             found = function(
                 some.posterior(),
-                dataclasses.replace(rows[3], query=query, kernel=flowed),
+                dataclasses.replace(functionals, query=query, kernel=flowed),
                 dataclasses.replace(operator, query=query),
                 prior_variance,
             )

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from tfpn.checks import check_choice, check_count, check_positive
+from tfpn.layers.conditioning import read_conditioning
 from tfpn.math.posterior import NOISE
 from tfpn.types import Config
 
@@ -15,13 +16,17 @@ def check_arguments(
     uncertainty: str,
     input_noise: str,
     feature_noise: float | None,
+    conditioning: str,
+    block_size: int,
+    neighbors: int,
     **counts: int,
 ) -> Config:
     """The arguments that all models have, for their configuration.
 
     Args:
         ways: what ``uncertainty`` may be.
-        num_classes, num_outputs, uncertainty, input_noise, feature_noise: as in the models.
+        num_classes, num_outputs, uncertainty, input_noise, feature_noise, conditioning, block_size,
+            neighbors: as in the models.
         **counts: positive whole numbers by name.
 
     Raises:
@@ -42,5 +47,6 @@ def check_arguments(
         "uncertainty": uncertainty,
         "input_noise": input_noise,
         "feature_noise": feature_noise,
+        **read_conditioning(conditioning, block_size, neighbors),
         **{name: check_count(name, count) for name, count in counts.items()},
     }

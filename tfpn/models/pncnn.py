@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tfpn.checks import check_count, check_positive
 from tfpn.layers import PNConv
+from tfpn.layers.conditioning import BLOCK_SIZE, CONDITIONED, NEIGHBORS
 from tfpn.layers.prob_activation import activation_config, is_linear
 from tfpn.math.kernels import kernel_config
 from tfpn.math.uncertainty import UNCERTAINTY
@@ -97,6 +98,11 @@ class PNCNN(PNNetwork):
             signal starts at 1: independent errors that their variances do not know of. Without it
             (None, the paper's model) a network is not calibrated beyond its first block, and one
             trained at one density of points overshoots between them at another.
+        conditioning: "exact", or "local" for many points: every layer cuts them into blocks of at
+            most ``block_size`` neighbours, and conditions each on the ``neighbors`` points nearest
+            to it besides. Cost and memory are then linear in N. With "sampled", "diagonal" and
+            "none".
+        block_size, neighbors: of "local".
         marginal_likelihood_weight: lambda in ``loss = task + lambda * L_GP``, with L_GP each
             layer's mean negative log marginal likelihood, summed over the layers.
         marginal_likelihood_trains: what L_GP may train, "kernel" (the priors' parameters) or "all".
@@ -160,6 +166,9 @@ class PNCNN(PNNetwork):
         input_noise: str = "shared",
         observation_noise: float | None = 0.1,
         feature_noise: float | None = 0.1,
+        conditioning: Literal["exact", "local"] = "exact",
+        block_size: int = BLOCK_SIZE,
+        neighbors: int = NEIGHBORS,
         marginal_likelihood_weight: float = 1.0 / 200.0,
         marginal_likelihood_trains: Trains = "kernel",
         pooling: Pooling = "space",
@@ -174,6 +183,9 @@ class PNCNN(PNNetwork):
             uncertainty=uncertainty,
             input_noise=input_noise,
             feature_noise=feature_noise,
+            conditioning=conditioning,
+            block_size=block_size,
+            neighbors=neighbors,
             num_blocks=num_blocks,
             channels=channels,
         )
@@ -213,6 +225,7 @@ class PNCNN(PNNetwork):
             "length_scale": length_per_spacing * check_positive("spacing", spacing),
             "marginal_likelihood_weight": marginal_likelihood_weight,
             "marginal_likelihood_trains": marginal_likelihood_trains,
+            **{name: config[name] for name in CONDITIONED},
             "dtype": dtype,
         }
         inputs = network_inputs(

@@ -1,12 +1,13 @@
 """The probabilistic numeric convolutional network that commutes with rotations of the plane."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import keras
 
 from tfpn.checks import check_count
 from tfpn.layers import GatedReLU, SteerableMix, SteerableNormalization, SteerablePNConv
+from tfpn.layers.conditioning import BLOCK_SIZE, CONDITIONED, NEIGHBORS
 from tfpn.layers.steerable_base import check_seed, fields_config, optional_fields
 from tfpn.layers.steerable_flows import copy_flow
 from tfpn.math.kernels import kernel_config
@@ -115,6 +116,7 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
         kernel, spacing, input_noise, observation_noise, feature_noise, marginal_likelihood_weight,
             marginal_likelihood_trains, dtype: as in `PNCNN`. A kernel other than "rbf" takes some
             12 times as long.
+        conditioning, block_size, neighbors: as in `PNCNN`; "local" is equivariant up to its error.
         pooling: "space", or a disc ``{"centre": (x, y), "radius": r}``, which makes the outputs
             Gaussian; or a box ``(low, high)``, see above. Not for ``out_fields``.
         seed: of the flows' random initial parameters and of draws; None takes one from Python's
@@ -183,6 +185,9 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
         input_noise: str = "shared",
         observation_noise: float | None = 0.1,
         feature_noise: float | None = 0.1,
+        conditioning: Literal["exact", "local"] = "exact",
+        block_size: int = BLOCK_SIZE,
+        neighbors: int = NEIGHBORS,
         marginal_likelihood_weight: float = 1.0 / 200.0,
         marginal_likelihood_trains: Trains = "kernel",
         pooling: Pooling = "space",
@@ -198,6 +203,9 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             uncertainty=uncertainty,
             input_noise=input_noise,
             feature_noise=feature_noise,
+            conditioning=conditioning,
+            block_size=block_size,
+            neighbors=neighbors,
             num_blocks=num_blocks,
             copies=copies,
         )
@@ -237,6 +245,7 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             "spacing": spacing,
             "marginal_likelihood_weight": marginal_likelihood_weight,
             "marginal_likelihood_trains": marginal_likelihood_trains,
+            **{name: config[name] for name in CONDITIONED},
             "dtype": dtype,
         }
 

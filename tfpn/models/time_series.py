@@ -6,6 +6,7 @@ import keras
 
 from tfpn.checks import check_count
 from tfpn.layers import PNConv
+from tfpn.layers.conditioning import BLOCK_SIZE, CONDITIONED, NEIGHBORS
 from tfpn.layers.prob_activation import activation_config, is_linear
 from tfpn.math.kernels import kernel_config
 from tfpn.math.uncertainty import UNCERTAINTY
@@ -102,6 +103,7 @@ class PNTimeSeriesClassifier(InputProcess, TimesStart, PNNetwork):
         uncertainty, rank: as in `PNCNN`; "low_rank" and "joint" need ``input_noise="shared"``.
         num_samples, num_training_samples, num_waves: of "sampled", as in `PNCNN`.
         activation, normalization, kernel, spacing, observation_noise, feature_noise: as in `PNCNN`.
+        conditioning, block_size, neighbors: as in `PNCNN`.
         marginal_likelihood_weight, marginal_likelihood_trains: as in `PNCNN`.
         pooling: the box ``(start, end)`` of the stay, in units of the points, or "space".
         dtype: policy of the layers, as in `PNCNN`.
@@ -171,6 +173,9 @@ class PNTimeSeriesClassifier(InputProcess, TimesStart, PNNetwork):
         spacing: float = 0.1,
         observation_noise: float | None = 0.1,
         feature_noise: float | None = 0.1,
+        conditioning: Literal["exact", "local"] = "exact",
+        block_size: int = BLOCK_SIZE,
+        neighbors: int = NEIGHBORS,
         marginal_likelihood_weight: float = 1.0 / 20000.0,
         marginal_likelihood_trains: Trains = "kernel",
         pooling: Pooling = (0.0, 1.0),
@@ -185,6 +190,9 @@ class PNTimeSeriesClassifier(InputProcess, TimesStart, PNNetwork):
             uncertainty=uncertainty,
             input_noise=input_noise,
             feature_noise=feature_noise,
+            conditioning=conditioning,
+            block_size=block_size,
+            neighbors=neighbors,
             num_blocks=num_blocks,
             channels=channels,
         )
@@ -237,6 +245,7 @@ class PNTimeSeriesClassifier(InputProcess, TimesStart, PNNetwork):
             "kernel": kernel,
             "spacing": spacing,
             "marginal_likelihood_trains": marginal_likelihood_trains,
+            **{name: config[name] for name in CONDITIONED},
             "dtype": dtype,
         }
 

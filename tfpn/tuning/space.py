@@ -101,12 +101,22 @@ def search_space(recipe: recipes.Recipe, space: Mapping[str, Any] | None = None)
         section, key = name.split(".")
         if key in sections[section] and (section, key) not in recipe.overridden:
             found[name] = values
-    if "model.uncertainty" in found and sections["model"].get("input_noise") == "channel":
+    model = sections["model"]
+    needed = {
+        "takes_channel_noise": model.get("input_noise") == "channel",
+        "takes_neighbourhoods": model.get("conditioning") == "local",
+    }
+    if "model.uncertainty" in found and any(needed.values()):
         # Imported here, as it loads TensorFlow.
         from tfpn.math.uncertainty import UNCERTAINTY
 
-        modes = map(str, found["model.uncertainty"])
-        found["model.uncertainty"] = [m for m in modes if UNCERTAINTY[m].takes_channel_noise]
+        found["model.uncertainty"] = [
+            mode
+            for mode in map(str, found["model.uncertainty"])
+            if all(
+                getattr(UNCERTAINTY[mode], flag) for flag, is_needed in needed.items() if is_needed
+            )
+        ]
     for name, values in (space or {}).items():
         found[name] = _checked(recipe, name, values)
     if not found:

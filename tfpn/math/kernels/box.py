@@ -79,7 +79,7 @@ def box_integrals(
     )
     _check_box(low, high, dim)
     single = kernel_integral(signal_std, length_scale, dim) * tf.reduce_prod(
-        _normal_interval((low - points) / length_scale, (high - low) / length_scale), axis=-1
+        normal_interval((low - points) / length_scale, (high - low) / length_scale), axis=-1
     )
     width = tf.broadcast_to((high - low) / length_scale, [dim])
     factor = _double_factor(width)
@@ -103,7 +103,7 @@ def _check_box(low, high, dim):
         )
 
 
-def _normal_interval(lower, width):
+def normal_interval(lower, width):
     """Phi(lower + width) - Phi(lower) for a width > 0, without cancellation anywhere."""
     narrow = width < 1.0
     # A narrow one by Gauss-Legendre quadrature, whose error is below rounding.

@@ -270,5 +270,59 @@ def negative_log_marginal_likelihood(
     return result, gradient
 
 
+@tf.custom_gradient
+def negative_log_conditional_likelihood(
+    covariance: Tensor, variance: Tensor, values: Tensor, whitener: Tensor, stage: Tensor
+) -> Tensor:
+    """Negative log likelihood of each column at some points, given the columns at those before.
+
+    L is triangular, so that rows of F whiten what their points add to all before them:
+
+        1/2 [|F_1 y|^2 - 2 sum log F_ii + n_1 log 2 pi]    over the n_1 observed points of stage 1
+
+    Args:
+        covariance, variance, values, whitener: as in `condition`.
+        stage: [..., N], does not fall along the points: 0 at those that are given, 1 at those
+            whose likelihood it is, and 2 at others, which do not matter.
+
+    Returns:
+        [..., c].
+
+    Example: y_2 given y_1 is normal with mean y_1 / 2 and variance 2 - 1 / 2.
+
+    >>> import tensorflow as tf, tfpn
+    >>> from tfpn.math.posterior import negative_log_conditional_likelihood
+    >>> k, noise = tf.constant([[[1.0, 1.0], [1.0, 1.0]]]), tf.ones([1, 2])
+    >>> y, f = tf.constant([[[2.0], [1.0]]]), tfpn.math.whiten(k, noise)[0]
+    >>> nll = negative_log_conditional_likelihood(k, noise, y, f, tf.constant([[0.0, 1.0]]))
+    >>> round(nll.numpy().item(), 4)  # log(2 pi 3 / 2) / 2
+    1.1217
+    """
+    given, own = (tf.cast(stage == number, values.dtype)[..., None] for number in (0.0, 1.0))
+    white_values = tf.matmul(whitener, values)
+    counted = tf.where(_observed(variance), own[..., 0], 0.0)
+    # Of an example taken as unobserved the whitener is 0.
+    diagonal = tf.linalg.diag_part(whitener)
+    logs = tf.where(diagonal > 0.0, tf.math.log(tf.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
+    constant = tf.reduce_sum(counted * (math.log(2.0 * math.pi) - 2.0 * logs), axis=-1)
+    squares = tf.reduce_sum(own * tf.square(white_values), axis=-2)
+    result = 0.5 * (squares + constant[..., None])
+
+    def gradient(upstream):
+        before = tf.matmul(whitener, given * white_values, transpose_a=True)
+        added = tf.matmul(whitener, own * white_values, transpose_a=True)
+        after = before + added
+        scale = upstream[..., None, :]
+        inverse = tf.matmul(whitener, own * whitener, transpose_a=True)
+        d_covariance = tf.reduce_sum(upstream, axis=-1)[..., None, None] * inverse
+        d_covariance -= tf.matmul(scale * after, after, transpose_b=True)
+        d_covariance += tf.matmul(scale * before, before, transpose_b=True)
+        d_covariance *= 0.5
+        d_noise = _noise_gradient(d_covariance, variance)
+        return d_covariance, d_noise, scale * added, None, None
+
+    return result, gradient
+
+
 def _noise_gradient(d_covariance, variance):
     return tf.where(_observed(variance), tf.linalg.diag_part(d_covariance), 0.0)

@@ -40,6 +40,7 @@ class ChannelNoise(Posterior):
         noise: variances [B, c, N], positive, +inf where unobserved.
         likelihood_noise: equal to it; the marginal likelihood's gradient goes here.
         trains: "all", or "kernel" to keep that gradient from points and values.
+        stages: as in `tfpn.math.posterior.Observed`.
     """
 
     kernel: Kernel
@@ -48,6 +49,7 @@ class ChannelNoise(Posterior):
     noise: tf.Tensor
     likelihood_noise: tf.Tensor
     trains: Trains
+    stages: tuple = ()
 
     @property
     def channels(self) -> int:
@@ -239,15 +241,16 @@ class ChannelNoise(Posterior):
         plan = _Pairs(self.noise, numbers, chosen)
         given = [
             *(self.points, self.values[..., None], self.noise, self.likelihood_noise, self.kernel),
+            self.stages,
             *given,
         ]
         hyper = _CHANNELS if self.kernel.each else WHOLE
-        kinds = [_POINTS, _ENTRIES, _ENTRIES, _ENTRIES, hyper, *kinds]
+        kinds = [_POINTS, _ENTRIES, _ENTRIES, _ENTRIES, hyper, _POINTS, *kinds]
         kinds = [k for part, k in zip(given, kinds, strict=True) for _ in tf.nest.flatten(part)]
 
         def in_block(block, *tensors):
-            points, values, noise, likelihood_noise, kernel, *rest = tf.nest.pack_sequence_as(
-                given, tensors
+            points, values, noise, likelihood_noise, kernel, stages, *rest = (
+                tf.nest.pack_sequence_as(given, tensors)
             )
             # A pair that only fills a block up has no observation.
             noise, likelihood_noise = (
@@ -259,6 +262,7 @@ class ChannelNoise(Posterior):
                     *(kernel, points, values, noise, likelihood_noise),
                     trains=self.trains,
                     attempt=attempt,
+                    stages=stages,
                 )
                 return function(posterior, block.rows["valid"], *rest)
 

@@ -37,6 +37,9 @@ class Observed:
         floor_dtype: whose least noise variance holds; that of values by default.
         by_factor: whether the posterior is by triangular systems, slower and more exact
             (`tfpn.math.posterior.factored`); needs noise="shared".
+        stages: () for the marginal likelihood of all points, or (stage,), for that of some given
+            others: a tensor [B, N] that does not fall along the points. It is 0 at those that are
+            given, 1 at those whose likelihood it is, and 2 at those that it leaves out.
     """
 
     points: tf.Tensor
@@ -49,6 +52,7 @@ class Observed:
     double_precision: bool = False
     floor_dtype: tf.DType = None
     by_factor: bool = False
+    stages: tuple = ()
 
     def cast(self, dtype: DType) -> Self:
         """The same in another dtype."""
@@ -59,6 +63,7 @@ class Observed:
             variance=tf.cast(self.variance, dtype),
             kernel=self.kernel.cast(dtype),
             observation_variance=tf.cast(self.observation_variance, dtype),
+            stages=tuple(tf.cast(stage, dtype) for stage in self.stages),
         )
 
     @property
@@ -128,6 +133,7 @@ def _shared(observed):
         *arguments,
         observed.likelihood_noise(given),
         trains=observed.trains,
+        stages=observed.stages,
     )
 
 
@@ -141,6 +147,7 @@ def _by_channel(observed):
         observed.noise_variance(given),
         observed.likelihood_noise(given),
         observed.trains,
+        observed.stages,
     )
 
 

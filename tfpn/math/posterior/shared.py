@@ -27,6 +27,7 @@ class SharedNoise(Posterior):
         whitener, log_det: of `tfpn.math.whiten`.
         likelihood_data: values, noise and covariance as the marginal likelihood takes them, equal
             to the above, with gradients for what it trains.
+        stages: as in `tfpn.math.posterior.Observed`.
     """
 
     kernel: Kernel
@@ -37,6 +38,7 @@ class SharedNoise(Posterior):
     whitener: tf.Tensor
     log_det: tf.Tensor
     likelihood_data: tuple
+    stages: tuple = ()
 
     def __tf_flatten__(self):
         return (), tuple(getattr(self, field.name) for field in dataclasses.fields(self))
@@ -77,6 +79,10 @@ class SharedNoise(Posterior):
 
     def negative_log_marginal_likelihood(self) -> Tensor:
         values, noise, covariance = self.likelihood_data
+        if self.stages:
+            return algebra.negative_log_conditional_likelihood(
+                covariance, noise, values, self.whitener, *self.stages
+            )
         return algebra.negative_log_marginal_likelihood(
             covariance, noise, values, self.whitener, self.log_det
         )
@@ -114,6 +120,7 @@ def factorise(
     *,
     trains: Trains,
     attempt: bool = False,
+    stages: tuple = (),
 ) -> SharedNoise:
     """A `SharedNoise`.
 
@@ -126,6 +133,7 @@ def factorise(
         trains: "all", or "kernel" to keep that gradient from points and values.
         attempt: whether to factorise in the values' dtype instead, with NaN where that fails. Use
             no example whose `SharedNoise.amplification` is NaN or large.
+        stages: as in `tfpn.math.posterior.Observed`.
     """
     covariance = kernel.covariance(points, points)
     likelihood_data = values, likelihood_noise, covariance
@@ -143,7 +151,7 @@ def factorise(
             tf.cast(t, values.dtype) for t in algebra.whiten(wide, tf.cast(noise, tf.float64))
         )
     return SharedNoise(
-        kernel, points, values, noise, covariance, whitener, log_det, likelihood_data
+        kernel, points, values, noise, covariance, whitener, log_det, likelihood_data, stages
     )
 
 

@@ -68,6 +68,11 @@ class SteerableOperator:
     def __tf_unflatten__(cls, metadata, components):
         return cls(*components, *metadata)
 
+    @property
+    def reach(self) -> tuple[float, float]:
+        """Of drifts as in `tfpn.math.operator.Operator`: flows reach equally far on all sides."""
+        return 0.0, 0.0
+
     def in_common(self, variance: Tensor) -> Tensor:
         """Variances [B, N, c_in] as they count: the mean over each block's components."""
         return block_mean(variance, self.fields_in)

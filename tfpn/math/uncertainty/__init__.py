@@ -36,7 +36,7 @@ __all__ = [
 
 
 # What other layers do with a way's features. They know it by its key.
-_ELSEWHERE = ("integrate", "mix", "activate", "affine", "joint_covariance")
+_ELSEWHERE = ("integrate", "integrate_near", "mix", "activate", "affine", "joint_covariance")
 
 
 def keys_beside() -> tuple[str, ...]:

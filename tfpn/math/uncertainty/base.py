@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfpn.math.activations import Activation
 from tfpn.math.channels import mix_channels
+from tfpn.math.neighbourhoods import Neighbourhoods, in_neighbourhoods
 from tfpn.math.operator import Operator
 from tfpn.math.posterior import Fixed, Observed, Posterior
 from tfpn.types import Array, Observations, Shape, Tensor
@@ -42,6 +43,8 @@ class Uncertainty(abc.ABC):
     keeps_over_space = False
     # Whether its layers draw random numbers.
     draws = False
+    # Whether it can be conditioned on neighbourhoods: whether errors of different blocks are kept.
+    takes_neighbourhoods = False
     # Whether steerable layers have it.
     is_steerable = False
 
@@ -61,6 +64,49 @@ class Uncertainty(abc.ABC):
             mean and variance [B, M, c_out], ``beside`` of the result, and the negative log marginal
             likelihood [B, c_in].
         """
+
+    def convolve_near(
+        self,
+        neighbourhoods: Neighbourhoods,
+        observed: Observed,
+        operator: Operator,
+        beside: Tensor | None,
+        missing: Tensor,
+        *,
+        own: bool,
+    ) -> Any:
+        """`convolve`, each point's posterior conditioned on observations near it.
+
+        For strategies that take neighbourhoods. This one is for those with nothing ``beside``.
+
+        Args:
+            neighbourhoods: how large they are.
+            observed, operator, beside, missing: as in `convolve`.
+            own: whether the query points are the observed points.
+        """
+
+        def convolved(observed, operator):
+            missing = tf.zeros_like(operator.query[..., :1])
+            mean, variance, _, nll = self.convolve(observed, operator, None, missing)
+            return mean, variance, nll
+
+        mean, variance, nll = in_neighbourhoods(
+            neighbourhoods, convolved, observed, operator, own=own
+        )
+        return mean, variance, None, nll
+
+    def integrate_near(
+        self,
+        neighbourhoods: Neighbourhoods,
+        observed: Observed,
+        region: Mapping[str, Any],
+        beside: Tensor | None,
+    ) -> Any:
+        """`integrate`, by the integrals of local posteriors over the blocks' cells.
+
+        For strategies that take neighbourhoods.
+        """
+        raise NotImplementedError
 
     def marginals(
         self, observed: Observed, operator: Operator, beside: Tensor | None, missing: Tensor

@@ -9,8 +9,9 @@ import tensorflow as tf
 
 from tfpn.math.activations import Activation
 from tfpn.math.channels import mix_channels
+from tfpn.math.neighbourhoods import Neighbourhoods, cells, integrals_over
 from tfpn.math.operator import Operator, output_covariance
-from tfpn.math.posterior import Observed
+from tfpn.math.posterior import Fixed, Observed
 from tfpn.math.precision import in_double_precision, in_float64_where_coarse
 from tfpn.math.stochastic import Estimator, estimate_condition
 from tfpn.math.uncertainty.base import Uncertainty, integrate, mix_values
@@ -28,6 +29,7 @@ class Diagonal(Uncertainty):
     estimator: Estimator | None = None
 
     takes_estimator = True
+    takes_neighbourhoods = True
     is_steerable = True
 
     @property
@@ -56,6 +58,36 @@ class Diagonal(Uncertainty):
     ) -> Any:
         _, mean, variance, nll = integrate(observed.posterior(), region)
         return mean, variance, None, nll
+
+    def integrate_near(
+        self,
+        neighbourhoods: Neighbourhoods,
+        observed: Observed,
+        region: Mapping[str, Any],
+        beside: Tensor | None,
+    ) -> Any:
+        if neighbourhoods.is_whole(observed.points):
+            return self.integrate(observed, region, beside)
+        mean, variance, nll = self._integrate_cells(observed, region, neighbourhoods)
+        return mean, variance, None, nll
+
+    @in_double_precision
+    def _integrate_cells(self, observed, region, neighbourhoods):
+        blocks = neighbourhoods.blocks(observed)
+        posterior = blocks.observed(observed).posterior()
+        corners = cells(blocks, observed, region)
+        once = integrals_over(region, posterior.kernel, posterior.points, *corners)
+        if not region:
+            mean, nll = posterior.mean(Fixed(once[:, None, None]))
+            mean = blocks.total(mean[:, 0, 0])
+            return mean, tf.fill(tf.shape(mean), tf.constant(np.inf, mean.dtype)), blocks.total(nll)
+        whole, twice = posterior.kernel.integrals(posterior.points, **region)
+        both = tf.stack([once, whole], axis=1)[:, None]
+        mean, explained, nll = posterior.condition(Fixed(both))
+        mean = blocks.total(mean[:, 0, 0])
+        variance = tf.nn.relu(twice - blocks.total(explained[:, 0, :, 0, 1]))
+        variance = tf.broadcast_to(variance, tf.shape(mean))
+        return mean, variance, blocks.total(nll)
 
     def mix(
         self,

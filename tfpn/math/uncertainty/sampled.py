@@ -11,6 +11,7 @@ variance are their mean and their variance, that is, the moments of the mixture 
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -20,10 +21,13 @@ import tensorflow as tf
 
 from tfpn.math.activations import Activation
 from tfpn.math.channels import mix_channels
+from tfpn.math.missing import missing_mask, observed_only, penalty
+from tfpn.math.neighbourhoods import Neighbourhoods, cells, in_neighbourhoods, integrals_over
 from tfpn.math.operator import Operator, output_covariance
-from tfpn.math.posterior import Fixed, Observed
-from tfpn.math.precision import in_double_precision
+from tfpn.math.posterior import NOISE, Fixed, Observed
+from tfpn.math.precision import in_double_precision, in_float64
 from tfpn.math.random import normal
+from tfpn.math.ranks import middle, ranks
 from tfpn.math.uncertainty.base import Uncertainty
 from tfpn.math.uncertainty.diagonal import Diagonal
 from tfpn.math.waves import Waves, draw_waves
@@ -58,17 +62,37 @@ class Sampled(Uncertainty):
     key = DRAWS
     integrates_in_float64 = False
     keeps_over_space = True
+    takes_neighbourhoods = True
     draws = True
     is_steerable = True
 
     def convolve(
         self, observed: Observed, operator: Operator, beside: Tensor | None, missing: Tensor
     ) -> Any:
+        return self._convolve(self._correction, observed, operator, beside, missing)
+
+    def convolve_near(
+        self,
+        neighbourhoods: Neighbourhoods,
+        observed: Observed,
+        operator: Operator,
+        beside: Tensor | None,
+        missing: Tensor,
+        *,
+        own: bool,
+    ) -> Any:
+        """As `Uncertainty.convolve_near`: draws of the prior and noise are those of all blocks."""
+        if neighbourhoods.is_whole(observed.points):
+            return self.convolve(observed, operator, beside, missing)
+        correction = functools.partial(self._correction_near, neighbourhoods, own)
+        return self._convolve(correction, observed, operator, beside, missing)
+
+    def _convolve(self, correction, observed, operator, beside, missing):
         observed = _readings(observed, beside, operator)
         waves = self._waves(observed, beside)
         prior = waves(observed.finite_points())
         moved = operator.flowed(waves)(operator.query)
-        correction, nll = self._correction(observed, operator, beside, prior)
+        correction, nll = correction(observed, operator, beside, prior)
         draws = (moved + correction) * (1.0 - missing[:, None])
         return *draw_moments(draws), draws, nll
 
@@ -77,6 +101,21 @@ class Sampled(Uncertainty):
         """What the readings make of the operator's result, bias included, [B, S, M, c_out]."""
         posterior = observed.posterior()
         return operator.respond(posterior, self._residual(posterior, beside, prior))
+
+    def _correction_near(self, neighbourhoods, own, *given):
+        def correction(observed, operator, beside, prior):
+            def respond(observed, operator, *parts):
+                posterior = observed.posterior()
+                response, nll = operator.respond(posterior, _residual_in_block(posterior, *parts))
+                return tf.transpose(response, [0, 2, 1, 3]), nll
+
+            parts = self._parts(observed, beside, prior)
+            response, nll = in_neighbourhoods(
+                neighbourhoods, respond, observed, operator, own=own, tensors=parts
+            )
+            return tf.transpose(response, [0, 2, 1, 3]), nll
+
+        return in_float64(correction, *given)
 
     @in_double_precision
     def integrate(
@@ -100,6 +139,40 @@ class Sampled(Uncertainty):
             draws += waves.integral(region)
         mean, variance = draw_moments(draws)
         return mean, variance if region else tf.fill(tf.shape(mean), twice), draws, nll
+
+    def integrate_near(
+        self,
+        neighbourhoods: Neighbourhoods,
+        observed: Observed,
+        region: Mapping[str, Any],
+        beside: Tensor | None,
+    ) -> Any:
+        if neighbourhoods.is_whole(observed.points):
+            return self.integrate(observed, region, beside)
+        return self._integrate_cells(observed, region, beside, neighbourhoods)
+
+    @in_double_precision
+    def _integrate_cells(self, observed, region, beside, neighbourhoods):
+        observed = _readings(observed, beside)
+        blocks = neighbourhoods.blocks(observed)
+        posterior = blocks.observed(observed).posterior()
+        corners = cells(blocks, observed, region)
+        once = integrals_over(region, posterior.kernel, posterior.points, *corners)
+        if region:
+            waves = self._waves(observed, beside)
+            parts = self._parts(observed, beside, waves(observed.finite_points()))
+            readings = _residual_in_block(posterior, *map(blocks.take, parts))
+        else:
+            readings = posterior.observations[0][:, None]
+            if beside is not None:
+                readings = _by_draw(blocks.take(_by_point(beside)))
+        response, nll = posterior.respond(Fixed(once[:, None, None]), readings)
+        draws = blocks.total(response[:, :, 0, 0])
+        if region:
+            draws += waves.integral(region)
+        mean, variance = draw_moments(draws)
+        infinite = tf.fill(tf.shape(mean), tf.constant(math.inf, mean.dtype))
+        return mean, variance if region else infinite, draws, blocks.total(nll)
 
     def mix(
         self,
@@ -207,6 +280,28 @@ class Sampled(Uncertainty):
         noise = self._noise(posterior.points, known, std, ties, samples, channels)
         return readings - prior - noise * tf.linalg.matrix_transpose(std)[:, None]
 
+    def _parts(self, observed, beside, prior):
+        """What `_residual_in_block` takes, [B, N, S, c] each: what is known of all points at once.
+
+        The readings are among it where they are draws.
+        """
+        given = observed.variance
+        if NOISE[observed.noise].each:
+            variance = observed.noise_variance(tf.linalg.matrix_transpose(given))
+        else:
+            variance = observed.noise_variance(tf.reduce_mean(given, axis=-1))[:, None]
+        known = tf.math.is_finite(variance)
+        std = tf.where(known, tf.sqrt(tf.where(known, variance, 1.0)), 0.0)
+        ties = None
+        if beside is None:
+            missing = missing_mask(penalty(given))
+            ties = observed_only(observed.values, missing)
+        noise = self._noise(
+            observed.finite_points(), known, std, ties, prior.shape[1], given.shape[-1]
+        )
+        readings = () if beside is None else (beside,)
+        return tuple(map(_by_point, (prior, noise, *readings)))
+
     def _noise(self, points, known, std, values, samples, channels):
         """Standard normal numbers, [B, S, N, c]."""
         seed = self._seed(known) + tf.constant([0, _NOISE_SEED])
@@ -216,7 +311,7 @@ class Sampled(Uncertainty):
             return normal(shape, seed, points.dtype)
         # The first rows do not depend on how many there are.
         table = normal([size, channels, samples], seed, points.dtype)
-        number = _ranks(points, known, std, values)  # [B, G, N]
+        number = ranks(points, known, std, values)  # [B, G, N]
         if number.shape[1] == 1:
             found = tf.gather(table, number[:, 0])
         else:
@@ -226,46 +321,21 @@ class Sampled(Uncertainty):
         return tf.transpose(found, [0, 3, 1, 2])
 
 
-def middle(points: Tensor, known: Tensor) -> Tensor:
-    """The middle of the box around each example's known points, 0 without any, [B, 1, d].
-
-    It moves with the points, and listing one of them twice changes nothing.
-
-    Args:
-        points: [B, N, d], finite.
-        known: bool [B, N, 1].
-    """
-    infinity = tf.constant(math.inf, points.dtype)
-    low = tf.reduce_min(tf.where(known, points, infinity), axis=1, keepdims=True)
-    high = tf.reduce_max(tf.where(known, points, -infinity), axis=1, keepdims=True)
-    return tf.where(low <= high, 0.5 * (low + high), 0.0)
+def _by_point(draws):
+    """[B, S, N, c] as [B, N, S, c], for blocks."""
+    return tf.transpose(draws, [0, 2, 1, 3])
 
 
-def _ranks(points, known, std, values):
-    """Each observed point's number in their order along a fixed direction, [B, G, N].
+_by_draw = _by_point  # and back
 
-    Points of one place come in the order of what was read there.
 
-    Args:
-        points: [B, N, d].
-        known: bool [B, G, N].
-        std: [B, G, N].
-        values: [B, N, c], or None where all that is known of a point is its place.
-    """
-    direction = np.sqrt(1.0 + np.arange(points.shape[-1])) % 1.0 + 0.5
-    along = zip(tf.unstack(points, axis=-1), direction.tolist(), strict=True)
-    infinity = tf.constant(math.inf, points.dtype)
-    place = tf.where(known, tf.add_n([x * part for x, part in along])[:, None], infinity)
-    if values is None:
-        order = tf.argsort(place, axis=-1, stable=True)
-    else:
-        read = tf.linalg.matrix_transpose(values)
-        if std.shape[1] == 1:
-            read = tf.reduce_mean(read, axis=1, keepdims=True)
-        first = tf.argsort(tf.where(known, read + 0.618 * std, infinity), axis=-1, stable=True)
-        second = tf.argsort(tf.gather(place, first, batch_dims=2), axis=-1, stable=True)
-        order = tf.gather(first, second, batch_dims=2)
-    return tf.argsort(order, axis=-1)
+def _residual_in_block(posterior, prior, noise, *readings):
+    """`Sampled._residual` of blocks, by what `Sampled._parts` gives of their points."""
+    values, variance = posterior.observations
+    known = tf.math.is_finite(variance)
+    std = tf.where(known, tf.sqrt(tf.where(known, variance, 1.0)), 0.0)
+    found = _by_draw(readings[0]) if readings else values[:, None]
+    return found - _by_draw(prior) - _by_draw(noise) * tf.linalg.matrix_transpose(std)[:, None]
 
 
 def _readings(observed, draws, operator=None):

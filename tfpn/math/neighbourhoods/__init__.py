@@ -1,0 +1,13 @@
+"""Conditioning on neighbourhoods: many points as a batch of blocks of neighbours."""
+
+from tfpn.math.neighbourhoods.blocks import Blocks, Neighbourhoods
+from tfpn.math.neighbourhoods.convolution import in_neighbourhoods
+from tfpn.math.neighbourhoods.pooling import cells, integrals_over
+
+__all__ = [
+    "Blocks",
+    "Neighbourhoods",
+    "cells",
+    "in_neighbourhoods",
+    "integrals_over",
+]

@@ -1,0 +1,157 @@
+"""Blocks of an example's observations, each with a halo, as a batch of small problems.
+
+A posterior at a point is decided by the observations near it. So each block of neighbours is
+conditioned on its own points and on those nearest to it, by the exact functions: blocks take the
+place of examples. Whatever is computed for a block's points is put back in the order of all points.
+Cost and memory are linear in the number of points.
+
+The marginal likelihood is the product of the blocks' likelihoods, each given those points of its
+halo that belong to earlier blocks (block Vecchia). Points stand in the order of these stages, so
+that the one factorisation of a block has it in its rows. With halos of all points it is exact.
+"""
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from tfpn.math.neighbourhoods.cuts import Cuts, block_count, median_cuts
+from tfpn.math.neighbourhoods.halos import nearest
+from tfpn.math.posterior import Observed
+from tfpn.math.shapes import axis_sizes, reshape
+from tfpn.types import Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Blocks:
+    """n blocks of m points for each of B examples.
+
+    Attributes:
+        rows: the points' rows in their example, [B, n, m], in the order of their stages.
+        stages: [B n, m], as in `tfpn.math.posterior.Observed`, in the dtype of values.
+        penalty: [B n, m, 1], +inf at places without a point and 0 elsewhere.
+        cuts: the blocks' own points.
+    """
+
+    rows: tf.Tensor
+    stages: tf.Tensor
+    penalty: tf.Tensor
+    cuts: Cuts
+
+    def take(self, tensor: Tensor) -> Tensor:
+        """Rows of a tensor [B, N, ...], [B n, m, ...]."""
+        return _merged(tf.gather(tensor, self.rows, batch_dims=1))
+
+    def observed(self, observed: Observed) -> Observed:
+        """The observations of each block."""
+        return dataclasses.replace(
+            observed,
+            points=self.take(observed.points),
+            values=self.take(observed.values),
+            variance=self.take(observed.variance) + self.penalty,
+            stages=(self.stages,),
+        )
+
+    def own(self, tensor: Tensor) -> Tensor:
+        """Rows of a tensor [B, N, ...] at the blocks' own points, [B n, S, ...]."""
+        return _merged(tf.gather(tensor, self.cuts.rows, batch_dims=1))
+
+    def put_back(self, tensor: Tensor) -> Tensor:
+        """What belongs to the blocks' own points [B n, S, ...], for all points [B, N, ...].
+
+        At points that are not observed it is anything finite.
+        """
+        batch, blocks, size = axis_sizes(self.cuts.rows)
+        flat = reshape(tensor, [batch, blocks * size, *axis_sizes(tensor)[2:]])
+        return tf.gather(flat, self.cuts.places, batch_dims=1)
+
+    def total(self, tensor: Tensor) -> Tensor:
+        """Sums over the blocks, [B n, ...] -> [B, ...]."""
+        blocks = axis_sizes(self.rows)[1]
+        return tf.reduce_sum(reshape(tensor, [-1, blocks, *axis_sizes(tensor)[1:]]), axis=1)
+
+    def each(self, tensor: Tensor) -> Tensor:
+        """A tensor of examples [B, ...] for their blocks, [B n, ...]."""
+        return tf.repeat(tensor, axis_sizes(self.rows)[1], axis=0)
+
+    def at(self, chosen: Tensor) -> "Blocks":
+        """The blocks of numbers [B, t], of which a number may occur several times."""
+
+        def chosen_of(tensor):
+            split = reshape(tensor, [*axis_sizes(self.rows)[:2], *axis_sizes(tensor)[1:]])
+            return _merged(tf.gather(split, chosen, batch_dims=1))
+
+        return dataclasses.replace(
+            self,
+            rows=tf.gather(self.rows, chosen, batch_dims=1),
+            stages=chosen_of(self.stages),
+            penalty=chosen_of(self.penalty),
+        )
+
+
+def _merged(tensor):
+    """The first two axes as one."""
+    batch, blocks, *others = axis_sizes(tensor)
+    return reshape(tensor, [batch * blocks, *others])
+
+
+@dataclasses.dataclass(frozen=True)
+class Neighbourhoods:
+    """How many points a block has, and how many others it is given.
+
+    Attributes:
+        block_size: most points of a block.
+        neighbors: most points of its halo.
+    """
+
+    block_size: int
+    neighbors: int
+
+    def plan(self, number: Any) -> tuple[Any, Any, Any]:
+        """Blocks, their size and that of halos for N points; numbers if it is a number.
+
+        Up to as many points as a block with its halo has, one block of all of them is the exact
+        problem, and costs less.
+        """
+        few = self.block_size + self.neighbors
+        if isinstance(number, int):
+            if number <= few:
+                return 1, number, 0
+            return block_count(number, self.block_size), self.block_size, self.neighbors
+        one = number <= few
+        size = tf.where(one, tf.maximum(number, 1), self.block_size)
+        return block_count(number, size), size, tf.where(one, 0, self.neighbors)
+
+    def is_whole(self, points: Tensor) -> bool:
+        """Whether one block is known to hold all points [B, N, d]."""
+        count = self.plan(axis_sizes(points)[1])[0]
+        return isinstance(count, int) and count == 1
+
+    def blocks(self, observed: Observed, reach: Any = (0.0, 0.0)) -> Blocks:
+        """The blocks of observations.
+
+        Args:
+            observed: `tfpn.math.posterior.Observed`.
+            reach: as `tfpn.math.neighbourhoods.halos.nearest` takes it.
+        """
+        points = tf.stop_gradient(observed.finite_points())
+        known = tf.reduce_any(tf.math.is_finite(observed.variance), axis=-1)
+        count, size, halo = self.plan(axis_sizes(points)[1])
+        cuts = median_cuts(points, known, size, count)
+        others, seen, block = nearest(points, cuts, reach, halo)
+        earlier = seen & (block < tf.range(count)[:, None])
+        stage = tf.concat(
+            [tf.where(earlier, 0, 2), tf.where(cuts.filled, 1, 2)], axis=2
+        )  # [B, n, m]
+        order = tf.argsort(stage, axis=2, stable=True)
+        rows, filled, stage = (
+            tf.gather(t, order, batch_dims=2)
+            for t in (
+                tf.concat([others, cuts.rows], axis=2),
+                tf.concat([seen, cuts.filled], axis=2),
+                stage,
+            )
+        )
+        dtype = observed.values.dtype
+        penalty = tf.where(filled, tf.zeros([], dtype), tf.constant(float("inf"), dtype))
+        return Blocks(rows, _merged(tf.cast(stage, dtype)), _merged(penalty)[..., None], cuts)

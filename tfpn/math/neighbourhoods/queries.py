@@ -1,0 +1,96 @@
+"""Query points anywhere, each answered by the block that is nearest to it."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from tfpn.math.blocks import largest
+from tfpn.math.shapes import axis_sizes, reshape
+from tfpn.types import Tensor
+
+# Most query points of a chunk.
+_CHUNK = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Chunks:
+    """Query points in t chunks of C places, each of one block.
+
+    Attributes:
+        block: of each chunk, [B, t].
+        rows: the query point at each place, [B, t, C]; any at places that are left over.
+        places: of each query point, counted through all chunks, [B, M].
+    """
+
+    block: tf.Tensor
+    rows: tf.Tensor
+    places: tf.Tensor
+
+    def take(self, query: Tensor) -> Tensor:
+        """Query points [B, M, d], [B t, C, d]."""
+        batch, count, length = axis_sizes(self.rows)
+        found = tf.gather(query, reshape(self.rows, [batch, count * length]), batch_dims=1)
+        return reshape(found, [batch * count, length, query.shape[-1]])
+
+    def put_back(self, tensor: Tensor) -> Tensor:
+        """Results [B t, C, ...] in the order of the query points, [B, M, ...]."""
+        batch, count, length = axis_sizes(self.rows)
+        flat = reshape(tensor, [batch, count * length, *axis_sizes(tensor)[2:]])
+        return tf.gather(flat, self.places, batch_dims=1)
+
+
+def chunks(block, blocks):
+    """Sorts query points by their blocks.
+
+    As many chunks are made as any distribution of the points over blocks may need, which is at most
+    twice the number of blocks, or of points.
+
+    Args:
+        block: of each query point, [B, M].
+        blocks: n, their number.
+
+    Returns:
+        `Chunks`.
+
+    Example: three points of the second of two blocks.
+
+    >>> import tensorflow as tf
+    >>> found = chunks(tf.constant([[1, 1, 0, 1]]), 2)
+    >>> found.block.numpy().tolist(), found.places.numpy().tolist()
+    ([[0, 1, 1, 1]], [[2, 3, 0, 4]])
+    """
+    batch, number = axis_sizes(block)
+    length = -(-number // blocks)
+    if isinstance(length, int):
+        length = min(max(length, 1), _CHUNK)
+        count = max(min(number, blocks + number // length), 1)
+    else:
+        length = tf.minimum(tf.maximum(length, 1), _CHUNK)
+        count = largest(tf.minimum(number, blocks + number // length), 1)
+    example = tf.range(batch)[:, None]
+    flat = tf.reshape(example * blocks + block, [-1])
+    ones = tf.ones([batch * number], tf.int32)
+    numbers = tf.math.unsorted_segment_sum(ones, flat, batch * blocks)
+    numbers = tf.reshape(numbers, [batch, blocks])
+    needed = -(-numbers // length)
+    order = tf.argsort(block, axis=1, stable=True)
+    of_sorted = tf.gather(block, order, batch_dims=1)
+    first, first_chunk = (
+        tf.gather(tf.cumsum(t, axis=1, exclusive=True), of_sorted, batch_dims=1)
+        for t in (numbers, needed)
+    )
+    rank = tf.range(number) - first
+    places = (first_chunk + rank // length) * length + rank % length
+    rows = tf.scatter_nd(
+        tf.reshape(example * (count * length) + places, [-1, 1]),
+        tf.reshape(order, [-1]),
+        [batch * count * length],
+    )
+    ends = tf.cumsum(needed, axis=1)
+    of_chunk = tf.broadcast_to(tf.range(count), [batch, count])
+    chunk_block = tf.searchsorted(ends, of_chunk, side="right")
+    return Chunks(
+        tf.minimum(chunk_block, blocks - 1),
+        tf.reshape(rows, [batch, count, length]),
+        tf.gather(places, tf.argsort(order, axis=1), batch_dims=1),
+    )
