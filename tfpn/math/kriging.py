@@ -1,0 +1,186 @@
+"""Kriging: the posterior of a GP with a trend, at query points.
+
+Each channel is ``y = H b + f + noise``: a trend of p basis functions with ``b ~ N(0, V)``, V
+diagonal, and a zero-mean GP f. With ``C = (K + S)^-1``, all in closed form:
+
+    L      = V^-1 + H^T C H                     b^ = L^-1 H^T C y
+    mean   = h^T b^ + k^T C (y - H b^)          r = h - H^T C k
+    var    = k(x, x) - k^T C k + r^T L^-1 r
+
+This is the GP with the kernel ``k + h^T V h``. As V grows it becomes universal kriging, with a
+constant alone ordinary kriging.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from tfpn.math.posterior import NOISE, Fixed, Flowed, Observed
+from tfpn.types import Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Kriged:
+    """What `krige` finds.
+
+    Attributes:
+        mean, variance: of the channels at the query points, without noise, [B, M, c].
+        residuals: readings less the trend [B, N, c], 0 where unobserved.
+        nll: negative log marginal likelihood of each channel, [B, c].
+    """
+
+    mean: tf.Tensor
+    variance: tf.Tensor
+    residuals: tf.Tensor
+    nll: tf.Tensor
+
+
+def trend_basis(points: Tensor, count: int, centre: Tensor, unit: Tensor) -> Tensor:
+    """Basis functions of the trend: none, a constant, or that and the coordinates.
+
+    Args:
+        points: [..., d].
+        count: 0, 1 or 1 + d.
+        centre, unit: [d]; the coordinates count from the one, in units of the other.
+
+    Returns:
+        [..., count].
+    """
+    if count == 0:
+        return points[..., :0]
+    constant = tf.ones_like(points[..., :1])
+    if count == 1:
+        return constant
+    return tf.concat([constant, (points - centre) / unit], axis=-1)
+
+
+def krige(
+    observed: Observed,
+    query: Tensor,
+    basis: tuple[Tensor, Tensor],
+    trend_variance: Tensor,
+) -> Kriged:
+    """The posterior of each channel, trend included, at query points.
+
+    Args:
+        observed: the readings and the prior of f.
+        query: [B, M, d].
+        basis: the trend's basis functions at the readings and at the query, [B, N, p], [B, M, p].
+        trend_variance: the diagonal of V, [p].
+
+    Returns:
+        A `Kriged`.
+
+    Example: a constant and one exact reading are known everywhere.
+
+    >>> import tensorflow as tf
+    >>> from tfpn.math.kernels import Kernel
+    >>> from tfpn.math.kriging import krige
+    >>> from tfpn.math.posterior import Observed
+    >>> one = tf.ones([1, 1, 1], tf.float64)
+    >>> kernel = Kernel(tf.constant(1e-3, tf.float64), tf.constant(1.0, tf.float64))
+    >>> readings = Observed(0.0 * one, 5.0 * one, 0.0 * one, kernel, "shared", 0.0 * one[0, 0, 0])
+    >>> found = krige(readings, 9.0 * one, (one, one), 1e6 * one[0, 0])
+    >>> bool(abs(found.mean - 5.0) < 1e-4), bool(abs(found.variance - 2e-6) < 1e-8)
+    (True, True)
+    """
+    posterior = observed.posterior()
+    functionals = _values_at(query, posterior)
+    mean, explained, nll = posterior.condition(functionals)
+    mean = mean[:, :, 0]
+    variance = posterior.kernel.variance - explained[..., 0, 0]  # [B, M, G]
+    values, noise = posterior.observations
+    residuals = values
+    if basis[0].shape[-1]:
+        trend = _Trend(posterior, functionals, basis, trend_variance)
+        mean += tf.linalg.matrix_transpose(_each(trend.remainder, trend.coefficients))
+        white = trend.white_remainder()
+        variance += tf.linalg.matrix_transpose(tf.reduce_sum(tf.square(white), axis=-2))
+        fitted = tf.linalg.matrix_transpose(_each(basis[0][:, None], trend.coefficients))
+        known = tf.linalg.matrix_transpose(tf.math.is_finite(noise))
+        residuals = tf.where(known, values - fitted, 0.0)
+        nll += trend.nll()
+    variance = tf.nn.relu(variance) + tf.zeros_like(mean)
+    return Kriged(mean, variance, residuals, nll)
+
+
+def krige_covariance(
+    observed: Observed, query: Tensor, basis: tuple[Tensor, Tensor], trend_variance: Tensor
+) -> Tensor:
+    """Posterior covariances of each channel between the query points, [B, c, M, M].
+
+    Args:
+        observed, query, basis, trend_variance: as in `krige`.
+    """
+    channels = observed.values.shape[-1]
+    if NOISE[observed.noise].each:
+        parts = [
+            krige_covariance(observed.channel(c), query, basis, trend_variance)
+            for c in range(channels)
+        ]
+        return tf.concat(parts, axis=1)
+    # By factors: differences of covariances between close points need all digits.
+    posterior = dataclasses.replace(observed, by_factor=True).posterior()
+    kernel, functionals = posterior.kernel, _values_at(query, posterior)
+    cross = functionals.cross(posterior.points)  # [B, M, 1, N]
+    _, explained, _ = posterior.condition(Fixed(tf.transpose(cross, [0, 2, 1, 3])))
+    covariance = kernel.covariance(query, query)[:, None] - explained[:, 0]
+    if basis[0].shape[-1]:
+        white = _Trend(posterior, functionals, basis, trend_variance).white_remainder()
+        covariance += tf.matmul(white, white, transpose_a=True)
+    covariance = 0.5 * (covariance + tf.linalg.matrix_transpose(covariance))
+    return tf.repeat(covariance, channels, axis=1)
+
+
+class _Trend:
+    """The trend's posterior, with G groups of channels: 1, or c.
+
+    Attributes:
+        right: H^T C y, [B, c, p].
+        factor: the Cholesky factor of ``M = I + V^1/2 H^T C H V^1/2``, [B, G, p, p].
+        root: V^1/2, [p].
+        coefficients: b^ [B, c, p].
+        remainder: ``h - H^T C k`` at the query points, [B, G, M, p].
+    """
+
+    def __init__(self, posterior, functionals, basis, variance):
+        values, noise = posterior.observations
+        groups = noise.shape[1]
+        columns = tf.repeat(basis[0][:, :, None], groups, axis=2)  # [B, N, G, p]
+        responses, _ = posterior.solve(columns)
+        gram = tf.einsum("bnp,bngq->bgpq", basis[0], responses)
+        if groups == 1:
+            self.right = tf.einsum("bnp,bnc->bcp", responses[:, :, 0], values)
+        else:
+            self.right = tf.einsum("bncp,bnc->bcp", responses, values)
+        explained, _ = posterior.respond(functionals, tf.transpose(columns, [0, 3, 1, 2]))
+        explained = tf.transpose(explained[:, :, :, 0], [0, 3, 2, 1])
+        self.remainder = basis[1][:, None] - explained
+        self.root = tf.sqrt(variance)
+        scaled = gram * self.root[:, None] * self.root
+        self.factor = tf.linalg.cholesky(scaled + tf.eye(variance.shape[0], dtype=variance.dtype))
+        factor = self.factor + tf.zeros([self.right.shape[1], 1, 1], variance.dtype)
+        right = (self.root * self.right)[..., None]
+        self.coefficients = self.root * tf.linalg.cholesky_solve(factor, right)[..., 0]
+
+    def white_remainder(self):
+        """W [B, G, p, M], with ``W^T W`` what the trend's own uncertainty adds."""
+        right = tf.linalg.matrix_transpose(self.remainder * self.root)
+        return tf.linalg.triangular_solve(self.factor, right)
+
+    def nll(self):
+        """What the trend adds to the negative log marginal likelihood, [B, c]."""
+        log_det = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(self.factor)), axis=-1)
+        return log_det - 0.5 * tf.reduce_sum(self.right * self.coefficients, axis=-1)
+
+
+def _values_at(query, posterior):
+    """The functions' own values at the query points."""
+    dim = query.shape[-1]
+    zeros = tf.zeros([1, dim], query.dtype), tf.zeros([1, dim, dim], query.dtype)
+    return Flowed(query, posterior.kernel.flowed(*zeros))
+
+
+def _each(basis, coefficients):
+    """Basis functions [B, G, M, p] times coefficients [B, c, p], [B, c, M]."""
+    return tf.einsum("bcmp,bcp->bcm", basis + tf.zeros_like(coefficients)[:, :, None], coefficients)
