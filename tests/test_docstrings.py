@@ -17,7 +17,9 @@ PACKAGES = (
 
 
 def modules():
-    yield from (f"tfpn.{name}" for name in ("augmentation", "evaluation", "figures", "metrics"))
+    yield from (
+        f"tfpn.{name}" for name in ("augmentation", "evaluation", "figures", "losses", "metrics")
+    )
     yield from ("tfpn.debug", "tfpn.spacing", "tfpn.symmetry")
     yield from ("tfpn.callbacks", "tfpn.degrees", "tfpn.long_tables", "tfpn.wrappers")
     for package in PACKAGES:

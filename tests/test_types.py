@@ -21,7 +21,7 @@ from tfpn.models.time_series_checks import CONTEXT, MISSINGNESS
 
 MODULES = [
     *("augmentation", "callbacks", "contract", "datasets", "debug", "distributions", "evaluation"),
-    *("exporting", "figures", "layers", "math", "math.activations", "math.kernels"),
+    *("exporting", "figures", "layers", "losses", "math", "math.activations", "math.kernels"),
     *("math.posterior", "math.uncertainty", "metrics", "models", "recipes", "symmetry"),
     *("training", "tuning", "wrappers"),
 ]

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tfpn.math.kernels import Kernel
-from tfpn.math.kriging import krige, krige_covariance, trend_basis
+from tfpn.math.kriging import krige, krige_covariance, krige_likelihood, trend_basis
 from tfpn.math.posterior import Observed
 
 pytestmark = pytest.mark.usefixtures("eagerly")
@@ -72,6 +72,8 @@ def test_kriging_is_the_gp_with_the_trend_in_its_kernel(noise, count):
     observed, query, basis, variance = observed_and_basis(noise, count)
     found = krige(observed, query, basis, variance)
     covariance = krige_covariance(observed, query, basis, variance)
+    likelihood = krige_likelihood(observed, basis[0], variance)
+    np.testing.assert_allclose(likelihood, found.nll, atol=1e-12)
     for example in range(2):
         for channel in range(2):
             mean, expected, residuals, nll = dense(noise, count, example, channel)
@@ -110,9 +112,7 @@ def test_gradients_are_those_of_differences(noise):
 
     def loss(parameters):
         kernel = observed.kernel.map(tf.identity)
-        kernel = dataclasses.replace(
-            kernel, length_scale=kernel.length_scale * 0.0 + parameters[0]
-        )
+        kernel = dataclasses.replace(kernel, length_scale=kernel.length_scale * 0.0 + parameters[0])
         given = dataclasses.replace(observed, kernel=kernel)
         found = krige(given, query, basis, parameters[1:])
         parts = (found.mean, tf.math.log(found.variance), found.nll, tf.square(found.residuals))

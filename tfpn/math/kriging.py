@@ -92,9 +92,10 @@ def krige(
     values, noise = posterior.observations
     residuals = values
     if basis[0].shape[-1]:
-        trend = _Trend(posterior, functionals, basis, trend_variance)
-        mean += tf.linalg.matrix_transpose(_each(trend.remainder, trend.coefficients))
-        white = trend.white_remainder()
+        trend = _Trend(posterior, basis[0], trend_variance)
+        remainder = trend.remainder(functionals, basis[1])
+        mean += tf.linalg.matrix_transpose(_each(remainder, trend.coefficients))
+        white = trend.white(remainder)
         variance += tf.linalg.matrix_transpose(tf.reduce_sum(tf.square(white), axis=-2))
         fitted = tf.linalg.matrix_transpose(_each(basis[0][:, None], trend.coefficients))
         known = tf.linalg.matrix_transpose(tf.math.is_finite(noise))
@@ -102,6 +103,20 @@ def krige(
         nll += trend.nll()
     variance = tf.nn.relu(variance) + tf.zeros_like(mean)
     return Kriged(mean, variance, residuals, nll)
+
+
+def krige_likelihood(observed: Observed, basis: Tensor, trend_variance: Tensor) -> Tensor:
+    """The negative log marginal likelihood of each channel alone, [B, c].
+
+    Args:
+        observed, trend_variance: as in `krige`.
+        basis: the trend's basis functions at the readings, [B, N, p].
+    """
+    posterior = observed.posterior()
+    if not basis.shape[-1]:
+        return posterior.negative_log_marginal_likelihood()
+    trend = _Trend(posterior, basis, trend_variance)
+    return trend.smooth_nll + trend.nll()
 
 
 def krige_covariance(
@@ -126,7 +141,8 @@ def krige_covariance(
     _, explained, _ = posterior.condition(Fixed(tf.transpose(cross, [0, 2, 1, 3])))
     covariance = kernel.covariance(query, query)[:, None] - explained[:, 0]
     if basis[0].shape[-1]:
-        white = _Trend(posterior, functionals, basis, trend_variance).white_remainder()
+        trend = _Trend(posterior, basis[0], trend_variance)
+        white = trend.white(trend.remainder(functionals, basis[1]))
         covariance += tf.matmul(white, white, transpose_a=True)
     covariance = 0.5 * (covariance + tf.linalg.matrix_transpose(covariance))
     return tf.repeat(covariance, channels, axis=1)
@@ -136,26 +152,25 @@ class _Trend:
     """The trend's posterior, with G groups of channels: 1, or c.
 
     Attributes:
+        columns: the basis functions at the readings, [B, N, G, p].
         right: H^T C y, [B, c, p].
         factor: the Cholesky factor of ``M = I + V^1/2 H^T C H V^1/2``, [B, G, p, p].
         root: V^1/2, [p].
         coefficients: b^ [B, c, p].
-        remainder: ``h - H^T C k`` at the query points, [B, G, M, p].
+        smooth_nll: negative log marginal likelihood without a trend, [B, c].
     """
 
-    def __init__(self, posterior, functionals, basis, variance):
+    def __init__(self, posterior, basis, variance):
         values, noise = posterior.observations
         groups = noise.shape[1]
-        columns = tf.repeat(basis[0][:, :, None], groups, axis=2)  # [B, N, G, p]
-        responses, _ = posterior.solve(columns)
-        gram = tf.einsum("bnp,bngq->bgpq", basis[0], responses)
+        self.posterior = posterior
+        self.columns = tf.repeat(basis[:, :, None], groups, axis=2)
+        responses, self.smooth_nll = posterior.solve(self.columns)
+        gram = tf.einsum("bnp,bngq->bgpq", basis, responses)
         if groups == 1:
             self.right = tf.einsum("bnp,bnc->bcp", responses[:, :, 0], values)
         else:
             self.right = tf.einsum("bncp,bnc->bcp", responses, values)
-        explained, _ = posterior.respond(functionals, tf.transpose(columns, [0, 3, 1, 2]))
-        explained = tf.transpose(explained[:, :, :, 0], [0, 3, 2, 1])
-        self.remainder = basis[1][:, None] - explained
         self.root = tf.sqrt(variance)
         scaled = gram * self.root[:, None] * self.root
         self.factor = tf.linalg.cholesky(scaled + tf.eye(variance.shape[0], dtype=variance.dtype))
@@ -163,9 +178,14 @@ class _Trend:
         right = (self.root * self.right)[..., None]
         self.coefficients = self.root * tf.linalg.cholesky_solve(factor, right)[..., 0]
 
-    def white_remainder(self):
+    def remainder(self, functionals, basis):
+        """``h - H^T C k`` at the query points, [B, G, M, p]; ``basis`` h [B, M, p]."""
+        explained, _ = self.posterior.respond(functionals, tf.transpose(self.columns, [0, 3, 1, 2]))
+        return basis[:, None] - tf.transpose(explained[:, :, :, 0], [0, 3, 2, 1])
+
+    def white(self, remainder):
         """W [B, G, p, M], with ``W^T W`` what the trend's own uncertainty adds."""
-        right = tf.linalg.matrix_transpose(self.remainder * self.root)
+        right = tf.linalg.matrix_transpose(remainder * self.root)
         return tf.linalg.triangular_solve(self.factor, right)
 
     def nll(self):
