@@ -12,7 +12,7 @@ import pytest
 
 PACKAGES = (
     *("tfpn.math", "tfpn.layers", "tfpn.models", "tfpn.distributions", "tfpn.training"),
-    *("tfpn.tuning", "tfpn.exporting", "tfpn.recipes"),
+    *("tfpn.tuning", "tfpn.exporting", "tfpn.recipes", "tfpn.tasks"),
 )
 
 

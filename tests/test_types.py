@@ -23,7 +23,7 @@ MODULES = [
     *("augmentation", "callbacks", "contract", "datasets", "debug", "distributions", "evaluation"),
     *("exporting", "figures", "layers", "losses", "math", "math.activations", "math.kernels"),
     *("math.posterior", "math.uncertainty", "metrics", "models", "recipes", "symmetry"),
-    *("training", "tuning", "wrappers"),
+    *("tasks", "training", "tuning", "wrappers"),
 ]
 
 

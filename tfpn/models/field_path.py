@@ -7,8 +7,9 @@ import keras
 
 from tfpn.checks import check_choice
 from tfpn.layers.kriging import TRENDS, Kriging
+from tfpn.math.kernels import kernel_config
 from tfpn.models.field_layers import ChannelScale, CoordinateScale, FieldSum, Stacked
-from tfpn.types import Config, Layer, Tensor
+from tfpn.types import Config, KernelLike, Layer, Tensor
 
 OUTPUTS = ("pooled", "field")
 
@@ -20,12 +21,13 @@ def read_field(
     dim: int,
     ard: bool | Sequence[int],
     trend: str,
+    kriging_kernel: KernelLike | None,
     **others: Any,
 ) -> Config:
     """The arguments of a field for the configuration; ``ard`` as a list of groups or False.
 
     Args:
-        output, num_outputs, observation_noise, ard, trend: as in the models.
+        output, num_outputs, observation_noise, ard, trend, kriging_kernel: as in the models.
         dim: d.
         others: further arguments of the model by name, each with the value it must have.
 
@@ -35,11 +37,12 @@ def read_field(
     check_choice("output", output, OUTPUTS)
     check_choice("trend", trend, tuple(TRENDS))
     if output != "field":
-        if ard is not False or trend != "constant":
+        if ard is not False or trend != "constant" or kriging_kernel is not None:
             raise ValueError(
-                f"ard={ard!r} and trend={trend!r} are of output='field', found output={output!r}."
+                f"ard={ard!r}, trend={trend!r} and kriging_kernel={kriging_kernel!r} are of "
+                f"output='field', found output={output!r}."
             )
-        return {"output": output, "ard": False, "trend": trend}
+        return {"output": output, "ard": False, "trend": trend, "kriging_kernel": None}
     if num_outputs is None:
         raise ValueError(
             "output='field' predicts num_outputs channels: give num_classes=None and num_outputs, "
@@ -66,7 +69,9 @@ def read_field(
                 f"ard must be True, False or {dim} whole numbers from 0 on, the group of each "
                 f"dimension, such as {list(range(dim))}; found {ard!r}."
             )
-    return {"output": output, "ard": groups, "trend": trend}
+    if kriging_kernel is not None:
+        kriging_kernel = kernel_config(kriging_kernel)
+    return {"output": output, "ard": groups, "trend": trend, "kriging_kernel": kriging_kernel}
 
 
 class FieldPath:

@@ -68,6 +68,8 @@ class PNCNN(FieldPrediction, PNNetwork):
         trend: of fields, what kriging takes away before all else and adds again at the query
             points: "none", "constant" (ordinary kriging) or "linear" in the coordinates (universal
             kriging). The network sees the rest.
+        kriging_kernel: of fields, the kernel of kriging alone, if it is not ``kernel``: a rough one
+            costs little there.
         channels: width of the blocks.
         num_blocks: number of blocks.
         num_basis: basis operators in each convolution.
@@ -159,6 +161,7 @@ class PNCNN(FieldPrediction, PNNetwork):
         output: Literal["pooled", "field"] = "pooled",
         ard: bool | Sequence[int] = False,
         trend: Literal["none", "constant", "linear"] = "constant",
+        kriging_kernel: KernelLike | None = None,
         channels: int = 128,
         num_blocks: int = 4,
         num_basis: int = 9,
@@ -210,6 +213,7 @@ class PNCNN(FieldPrediction, PNNetwork):
             check_count("spatial_dim", spatial_dim),
             ard,
             trend,
+            kriging_kernel,
             pooling=(pooling, "space"),
             query=(query, OBSERVED),
         )
@@ -261,7 +265,7 @@ class PNCNN(FieldPrediction, PNNetwork):
                 trend=trend,
                 noise=input_noise,
                 observation_noise=observation_noise,
-                kernel=kernel,
+                kernel=kernel if kriging_kernel is None else kriging_kernel,
                 marginal_likelihood_weight=marginal_likelihood_weight,
                 dtype=dtype,
             )
