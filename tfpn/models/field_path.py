@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from tfpn.checks import check_choice
+from tfpn.checks import check_choice, check_count
 from tfpn.layers.kriging import TRENDS, Kriging
 from tfpn.math.kernels import kernel_config
 from tfpn.models.field_layers import ChannelScale, CoordinateScale, FieldSum, Stacked
@@ -78,10 +78,7 @@ class FieldPath:
     """Builds what a model of fields has around its network.
 
     Args:
-        outputs: number of the field's channels.
-        ard, trend: of `read_field`.
-        dtype: policy of the layers.
-        **prior: arguments of `Kriging`.
+        config: arguments of the model, those of `read_field` among them.
 
     Attributes:
         scale: the `CoordinateScale`, or None.
@@ -92,10 +89,20 @@ class FieldPath:
         features: symbolic observations that the layer "readout" takes.
     """
 
-    def __init__(self, outputs: int, *, ard: Any, trend: str, dtype: Any, **prior: Any) -> None:
+    def __init__(self, config: Config) -> None:
+        ard, dtype, kernel = config.get("ard"), config["dtype"], config["kriging_kernel"]
         self.scale = CoordinateScale(ard, dtype=dtype, name="coordinates") if ard else None
         self.units = ChannelScale(dtype=dtype, name="units")
-        self.kriging = Kriging(trend=trend, dtype=dtype, name="kriging", **prior)
+        self.kriging = Kriging(
+            trend=config["trend"],
+            noise=config["input_noise"],
+            kernel=config["kernel"] if kernel is None else kernel,
+            observation_noise=config["observation_noise"],
+            marginal_likelihood_weight=config["marginal_likelihood_weight"],
+            dtype=dtype,
+            name="kriging",
+        )
+        outputs = check_count("num_outputs", config["num_outputs"])
         self.sum = FieldSum(outputs, dtype=dtype, name="field")
         self._stack = Stacked(dtype=dtype, name="moments")
         self.given: Any = None

@@ -259,16 +259,7 @@ class PNCNN(FieldPrediction, PNNetwork):
         )
         x, blocks, places, field = inputs, [], None, None
         if output == "field":
-            field = FieldPath(
-                check_count("num_outputs", num_outputs),
-                ard=config["ard"],
-                trend=trend,
-                noise=input_noise,
-                observation_noise=observation_noise,
-                kernel=kernel if kriging_kernel is None else kriging_kernel,
-                marginal_likelihood_weight=marginal_likelihood_weight,
-                dtype=dtype,
-            )
+            field = FieldPath(config)
             x = field.enter(inputs)
         if isinstance(query, int):
             points, _ = grid(pooling, spatial_dim, query)

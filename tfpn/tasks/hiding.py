@@ -198,8 +198,7 @@ def train(
         )
     if adapt:
         model.adapt(x, verbose=0 if verbose == 0 else "auto")
-    options = {"share": share, "by": by, "batch_size": batch_size}
-    batches = _Outputs(x, repeats=repeats, seed=seed, **options)
+    batches = _Outputs(x, share, by=by, batch_size=batch_size, repeats=repeats, seed=seed)
     batches.outputs = model.output.shape[-2]
     if not model.compiled:
         steps = check_count("epochs", epochs) * len(batches)
