@@ -21,7 +21,13 @@ def modules():
         f"tfpn.{name}" for name in ("augmentation", "evaluation", "figures", "losses", "metrics")
     )
     yield from ("tfpn.debug", "tfpn.spacing", "tfpn.symmetry")
-    yield from ("tfpn.callbacks", "tfpn.degrees", "tfpn.long_tables", "tfpn.wrappers")
+    yield from (
+        "tfpn.callbacks",
+        "tfpn.coordinates",
+        "tfpn.degrees",
+        "tfpn.long_tables",
+        "tfpn.wrappers",
+    )
     for package in PACKAGES:
         yield package
         path = importlib.import_module(package).__path__

@@ -20,7 +20,16 @@ from tfpn.models import PNTimeSeriesClassifier
 from tfpn.models.time_series_checks import CONTEXT, MISSINGNESS
 
 MODULES = [
-    *("augmentation", "callbacks", "contract", "datasets", "debug", "distributions", "evaluation"),
+    *(
+        "augmentation",
+        "callbacks",
+        "contract",
+        "coordinates",
+        "datasets",
+        "debug",
+        "distributions",
+        "evaluation",
+    ),
     *("exporting", "figures", "layers", "losses", "math", "math.activations", "math.kernels"),
     *("math.posterior", "math.uncertainty", "metrics", "models", "recipes", "symmetry"),
     *("tasks", "training", "tuning", "wrappers"),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # what `__getattr__` gives
     from tfpn import (
         augmentation,
         callbacks,
+        coordinates,
         datasets,
         debug,
         distributions,
@@ -39,6 +40,7 @@ __all__ = [
     "augmentation",
     "callbacks",
     "check_equivariance",
+    "coordinates",
     "datasets",
     "debug",
     "distributions",
