@@ -30,7 +30,16 @@ MODULES = [
         "distributions",
         "evaluation",
     ),
-    *("exporting", "figures", "layers", "losses", "math", "math.activations", "math.kernels"),
+    *(
+        "exporting",
+        "figures",
+        "grids",
+        "layers",
+        "losses",
+        "math",
+        "math.activations",
+        "math.kernels",
+    ),
     *("math.posterior", "math.uncertainty", "metrics", "models", "recipes", "symmetry"),
     *("tasks", "training", "tuning", "wrappers"),
 ]

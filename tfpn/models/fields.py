@@ -213,6 +213,20 @@ class FieldPrediction(Mixin):
         if path is None or path.sum.outputs > self.inputs_dict["values"].shape[-1]:
             super()._adapt_targets(data, targets)
 
+    def _fit_first(self, layer, data, verbose):
+        if self._field is None:
+            super()._fit_first(layer, data, verbose)
+            return
+        # Of the same readings: it starts from what kriging found.
+        kriging = self._field.kriging
+        for weight, found in (
+            (layer.log_length_scale, kriging.log_length_scale),
+            (layer.log_signal_std, kriging.log_signal_std),
+            (layer.log_observation_noise, kriging.log_observation_noise),
+        ):
+            found = np.asarray(found)
+            weight.assign(np.broadcast_to(found if weight.shape else found.mean(), weight.shape))
+
     def _enter(self, data, fit_priors):
         """The data as the first convolution takes them, after the start of all that is before."""
         if self._field is None:

@@ -247,13 +247,17 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         first, *others = self.pn_layers
         first.adapt(data)
         if fit_priors:
-            fit_first_prior(first, data, verbose)
+            self._fit_first(first, data, verbose)
         for layer in others:
             layer.set_spacing(self._later_spacing(spacing))
         if self._pooling is not None:
             dim = inputs["points"].shape[-1]
             filled = typical_number(data["points"], data["variance"]) ** (1.0 / dim)
             self._pooling.set_unit(domain_unit(self._config["pooling"], dim) or spacing * filled)
+
+    def _fit_first(self, layer, data, verbose):
+        """Fits the first convolution's prior."""
+        fit_first_prior(layer, data, verbose)
 
     def _enter(self, data, fit_priors):
         """The data as the first convolution takes them."""
