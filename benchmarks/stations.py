@@ -92,6 +92,7 @@ class FieldModel:
             output="field",
             ard=(0, 0, 1),
             trend="linear",
+            amplitude="example",
             kriging_kernel="matern32",
             spatial_dim=3,
             channels=options.channels,

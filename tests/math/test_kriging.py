@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy import stats
 
 from tfpn.math.kernels import Kernel
 from tfpn.math.kriging import krige, krige_covariance, krige_likelihood, trend_basis
@@ -37,6 +38,11 @@ def observed_and_basis(noise, count):
     return observed, query, basis, tf.constant(VARIANCE[:count])
 
 
+def dense_readings(noise, count, example, channel):
+    """Covariance of a channel's readings in an example, and the readings."""
+    return dense(noise, count, example, channel)[4:]
+
+
 def dense(noise, count, example, channel):
     """Mean, covariance, residuals and negative log likelihood of a channel of an example."""
     points, values, variance, query = (array[example] for array in problem(noise))
@@ -62,7 +68,7 @@ def dense(noise, count, example, channel):
     residuals = np.zeros(len(points))
     residuals[seen] = y - h @ v @ h.T @ np.linalg.solve(whole, y)
     nll = y @ np.linalg.solve(whole, y) + np.linalg.slogdet(2 * np.pi * whole)[1]
-    return mean, covariance, residuals, 0.5 * nll
+    return mean, covariance, residuals, 0.5 * nll, whole, y
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
@@ -76,7 +82,7 @@ def test_kriging_is_the_gp_with_the_trend_in_its_kernel(noise, count):
     np.testing.assert_allclose(likelihood, found.nll, atol=1e-12)
     for example in range(2):
         for channel in range(2):
-            mean, expected, residuals, nll = dense(noise, count, example, channel)
+            mean, expected, residuals, nll, *_ = dense(noise, count, example, channel)
             np.testing.assert_allclose(found.mean[example, :, channel], mean, atol=1e-9)
             np.testing.assert_allclose(
                 found.variance[example, :, channel], np.diag(expected), atol=1e-9
@@ -84,6 +90,29 @@ def test_kriging_is_the_gp_with_the_trend_in_its_kernel(noise, count):
             np.testing.assert_allclose(covariance[example, channel], expected, atol=1e-9)
             np.testing.assert_allclose(found.residuals[example, :, channel], residuals, atol=1e-9)
             np.testing.assert_allclose(found.nll[example, channel], nll, atol=1e-9)
+
+
+@pytest.mark.parametrize("noise", ["shared", "channel"])
+@pytest.mark.parametrize("count", [0, 3])
+def test_a_factor_of_each_example_makes_t_variables(noise, count):
+    """Beside SciPy's multivariate t distribution: 1e-9."""
+    observed, query, basis, variance = observed_and_basis(noise, count)
+    dof = tf.constant(3.5, tf.float64)
+    found = krige(observed, query, basis, variance, dof)
+    plain = krige(observed, query, basis, variance)
+    likelihood = krige_likelihood(observed, basis[0], variance, dof)
+    np.testing.assert_allclose(likelihood, found.nll, atol=1e-12)
+    np.testing.assert_array_equal(found.mean, plain.mean)
+    np.testing.assert_allclose(found.variance, plain.variance * found.factor[:, None], rtol=1e-12)
+    for example in range(2):
+        for channel in range(2):
+            whole, y = dense_readings(noise, count, example, channel)
+            nll = -stats.multivariate_t.logpdf(y, shape=whole, df=3.5)
+            np.testing.assert_allclose(found.nll[example, channel], nll, atol=1e-9)
+            factor = (3.5 + y @ np.linalg.solve(whole, y)) / (3.5 + len(y))
+            np.testing.assert_allclose(found.factor[example, channel], factor, rtol=1e-9)
+    wide = krige(observed, query, basis, variance, tf.constant(1e9, tf.float64))
+    np.testing.assert_allclose(wide.nll, plain.nll, atol=1e-4)
 
 
 def test_a_wide_constant_is_ordinary_kriging():

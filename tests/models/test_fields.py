@@ -46,6 +46,25 @@ def test_channels_seen_at_different_points_have_priors_of_their_own():
             np.testing.assert_allclose(found[example, :, channel, 1], expected, rtol=1e-3)
 
 
+def test_examples_may_have_variances_of_their_own():
+    """The second example's values are twice as far from their level."""
+    model, x = start(amplitude="example"), make()
+    x["values"][1] = 2.0 * x["values"][1]
+    found = model.predict(x, verbose=0)
+    joint = model.predict_field(without_query(x), x["query"], noise=False, joint=True)
+    factors = []
+    for example in range(3):
+        mean, covariance, noise = dense(model, x, example, 0)
+        np.testing.assert_allclose(found[example, :, 0, 0], mean, rtol=1e-4)
+        ratio = found[example, :, 0, 1] / (np.diag(covariance) + noise)
+        np.testing.assert_allclose(ratio, ratio[0], rtol=1e-3)
+        factors.append(ratio[0])
+        expected = ratio[0] * covariance
+        tolerance = 1e-3 * (noise + expected.max())
+        np.testing.assert_allclose(joint.covariance()[example, 0], expected, atol=tolerance)
+    assert factors[1] > 1.5 * factors[0]
+
+
 def perturbed(**changes):
     """A model whose readout and other weights are off their start, and its input."""
     model, x = start(**changes), make()

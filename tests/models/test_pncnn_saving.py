@@ -136,7 +136,13 @@ def test_configuration_holds_every_argument():
     }
     parameters = inspect.signature(tfpn.models.PNCNN.__init__).parameters
     # Those of fields, which others exclude, are in test_fields.py.
-    fields = {"output": "pooled", "ard": False, "trend": "constant", "kriging_kernel": None}
+    fields = {
+        "output": "pooled",
+        "ard": False,
+        "trend": "constant",
+        "amplitude": "shared",
+        "kriging_kernel": None,
+    }
     assert other.keys() == parameters.keys() - {"self", *fields}
     for name, value in other.items():
         assert value != parameters[name].default, f"{name} was not changed"

@@ -9,6 +9,11 @@ diagonal, and a zero-mean GP f. With ``C = (K + S)^-1``, all in closed form:
 
 This is the GP with the kernel ``k + h^T V h``. As V grows it becomes universal kriging, with a
 constant alone ordinary kriging.
+
+With d degrees of freedom all variances of an example's channel, noise and trend included, have a
+common factor t of their own, ``d / t ~ chi^2_d``. For n readings with the quadratic form
+``q = (y - H b^)^T C (y - H b^) + b^^T V^-1 b^`` readings are multivariate t variables, means stay
+as they are, and variances are multiplied by ``(d + q) / (d + n)``.
 """
 
 import dataclasses
@@ -26,12 +31,14 @@ class Kriged:
     Attributes:
         mean, variance: of the channels at the query points, without noise, [B, M, c].
         residuals: readings less the trend [B, N, c], 0 where unobserved.
+        factor: by which variances were multiplied, of noise too, [B, c]; 1 without ``dof``.
         nll: negative log marginal likelihood of each channel, [B, c].
     """
 
     mean: tf.Tensor
     variance: tf.Tensor
     residuals: tf.Tensor
+    factor: tf.Tensor
     nll: tf.Tensor
 
 
@@ -59,6 +66,7 @@ def krige(
     query: Tensor,
     basis: tuple[Tensor, Tensor],
     trend_variance: Tensor,
+    dof: Tensor | None = None,
 ) -> Kriged:
     """The posterior of each channel, trend included, at query points.
 
@@ -67,6 +75,7 @@ def krige(
         query: [B, M, d].
         basis: the trend's basis functions at the readings and at the query, [B, N, p], [B, M, p].
         trend_variance: the diagonal of V, [p].
+        dof: degrees of freedom of each example's own factor, scalar or [c], or None without one.
 
     Returns:
         A `Kriged`.
@@ -90,7 +99,7 @@ def krige(
     mean = mean[:, :, 0]
     variance = posterior.kernel.variance - explained[..., 0, 0]  # [B, M, G]
     values, noise = posterior.observations
-    residuals = values
+    residuals, trend = values, None
     if basis[0].shape[-1]:
         trend = _Trend(posterior, basis[0], trend_variance)
         remainder = trend.remainder(functionals, basis[1])
@@ -102,27 +111,33 @@ def krige(
         residuals = tf.where(known, values - fitted, 0.0)
         nll += trend.nll()
     variance = tf.nn.relu(variance) + tf.zeros_like(mean)
-    return Kriged(mean, variance, residuals, nll)
+    factor, added = _own_factor(posterior, trend, dof)
+    return Kriged(mean, variance * factor[:, None], residuals, factor, nll + added)
 
 
-def krige_likelihood(observed: Observed, basis: Tensor, trend_variance: Tensor) -> Tensor:
+def krige_likelihood(
+    observed: Observed, basis: Tensor, trend_variance: Tensor, dof: Tensor | None = None
+) -> Tensor:
     """The negative log marginal likelihood of each channel alone, [B, c].
 
     Args:
-        observed, trend_variance: as in `krige`.
+        observed, trend_variance, dof: as in `krige`.
         basis: the trend's basis functions at the readings, [B, N, p].
     """
     posterior = observed.posterior()
     if not basis.shape[-1]:
-        return posterior.negative_log_marginal_likelihood()
+        nll = posterior.negative_log_marginal_likelihood()
+        return nll + _own_factor(posterior, None, dof)[1]
     trend = _Trend(posterior, basis, trend_variance)
-    return trend.smooth_nll + trend.nll()
+    return trend.smooth_nll + trend.nll() + _own_factor(posterior, trend, dof)[1]
 
 
 def krige_covariance(
     observed: Observed, query: Tensor, basis: tuple[Tensor, Tensor], trend_variance: Tensor
 ) -> Tensor:
     """Posterior covariances of each channel between the query points, [B, c, M, M].
+
+    Without the factor of an example's own (`Kriged.factor`).
 
     Args:
         observed, query, basis, trend_variance: as in `krige`.
@@ -192,6 +207,26 @@ class _Trend:
         """What the trend adds to the negative log marginal likelihood, [B, c]."""
         log_det = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(self.factor)), axis=-1)
         return log_det - 0.5 * tf.reduce_sum(self.right * self.coefficients, axis=-1)
+
+
+def _own_factor(posterior, trend, dof):
+    """The factor of variances [B, c], and what it adds to the negative log likelihood."""
+    values, noise = posterior.observations
+    if dof is None:
+        ones = tf.ones_like(values[:, 0])
+        return ones, tf.zeros_like(ones)
+    solved, _ = posterior.solve(values[..., None])
+    quadratic = tf.reduce_sum(values * solved[..., 0], axis=1)
+    if trend is not None:
+        quadratic -= tf.reduce_sum(trend.right * trend.coefficients, axis=-1)
+    quadratic = tf.nn.relu(quadratic)
+    known = tf.cast(tf.math.is_finite(noise), values.dtype)
+    count = tf.reduce_sum(known, axis=-1) + tf.zeros_like(quadratic)
+    half = 0.5 * (dof + count)
+    added = half * tf.math.log1p(quadratic / dof) - 0.5 * quadratic
+    added += 0.5 * count * tf.math.log(0.5 * dof)
+    added += tf.math.lgamma(0.5 * dof) - tf.math.lgamma(half)
+    return (dof + quadratic) / (dof + count), added
 
 
 def _values_at(query, posterior):

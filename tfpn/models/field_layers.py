@@ -113,7 +113,7 @@ class FieldSum(GPLayer):
         added, logs = (readout["values"][..., :count], readout["values"][..., count:])
         squares, factor = tf.square(kernel), self.variance_factor(logs)
         # Outputs without a channel of the input have noise alone.
-        noise = tf.linalg.matvec(squares, kriged["noise"], transpose_a=True)
+        noise = tf.matmul(kriged["noise"], squares)
         noise += tf.cast(tf.range(count) >= kernel.shape[0], noise.dtype)
         latent = factor * tf.matmul(kriged["variance"], squares)
         latent += readout["variance"][..., :count]

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from tfpn.checks import check_choice, check_count
-from tfpn.layers.kriging import TRENDS, Kriging
+from tfpn.layers.kriging import AMPLITUDES, TRENDS, Kriging
 from tfpn.math.kernels import kernel_config
 from tfpn.models.field_layers import ChannelScale, CoordinateScale, FieldSum, Stacked
 from tfpn.types import Config, KernelLike, Layer, Tensor
@@ -21,13 +21,15 @@ def read_field(
     dim: int,
     ard: bool | Sequence[int],
     trend: str,
+    amplitude: str,
     kriging_kernel: KernelLike | None,
     **others: Any,
 ) -> Config:
     """The arguments of a field for the configuration; ``ard`` as a list of groups or False.
 
     Args:
-        output, num_outputs, observation_noise, ard, trend, kriging_kernel: as in the models.
+        output, num_outputs, observation_noise, ard, trend, amplitude, kriging_kernel: as
+            in the models.
         dim: d.
         others: further arguments of the model by name, each with the value it must have.
 
@@ -36,13 +38,14 @@ def read_field(
     """
     check_choice("output", output, OUTPUTS)
     check_choice("trend", trend, tuple(TRENDS))
+    check_choice("amplitude", amplitude, AMPLITUDES)
+    found = {"ard": ard, "trend": trend, "amplitude": amplitude, "kriging_kernel": kriging_kernel}
     if output != "field":
-        if ard is not False or trend != "constant" or kriging_kernel is not None:
-            raise ValueError(
-                f"ard={ard!r}, trend={trend!r} and kriging_kernel={kriging_kernel!r} are of "
-                f"output='field', found output={output!r}."
-            )
-        return {"output": output, "ard": False, "trend": trend, "kriging_kernel": None}
+        plain = {"ard": False, "trend": "constant", "amplitude": "shared", "kriging_kernel": None}
+        changed = [f"{name}={value!r}" for name, value in found.items() if value != plain[name]]
+        if changed:
+            raise ValueError(f"{', '.join(changed)} is of output='field', found output={output!r}.")
+        return {"output": output, **plain}
     if num_outputs is None:
         raise ValueError(
             "output='field' predicts num_outputs channels: give num_classes=None and num_outputs, "
@@ -53,9 +56,9 @@ def read_field(
             "output='field' needs an observation_noise to start from, found None: readings that "
             "the model is to predict have some."
         )
-    for name, (found, wanted) in others.items():
-        if found != wanted:
-            raise ValueError(f"output='field' needs {name}={wanted!r}, found {found!r}.")
+    for name, (given, wanted) in others.items():
+        if given != wanted:
+            raise ValueError(f"output='field' needs {name}={wanted!r}, found {given!r}.")
     groups: Any = False
     if ard is True:
         groups = list(range(dim))
@@ -71,7 +74,7 @@ def read_field(
             )
     if kriging_kernel is not None:
         kriging_kernel = kernel_config(kriging_kernel)
-    return {"output": output, "ard": groups, "trend": trend, "kriging_kernel": kriging_kernel}
+    return {"output": output, **found, "ard": groups, "kriging_kernel": kriging_kernel}
 
 
 class FieldPath:
@@ -95,6 +98,7 @@ class FieldPath:
         self.units = ChannelScale(dtype=dtype, name="units")
         self.kriging = Kriging(
             trend=config["trend"],
+            amplitude=config["amplitude"],
             noise=config["input_noise"],
             kernel=config["kernel"] if kernel is None else kernel,
             observation_noise=config["observation_noise"],

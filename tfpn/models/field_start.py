@@ -18,6 +18,7 @@ SIGNAL = 0.03, 30.0
 NOISE = 1e-3, 3.0
 TREND = 0.03, 30.0
 FACTOR = 1e-3, 1e3
+DOF = 1.0, 1e4
 # Points of an example and, together with their number, examples that are read.
 POINTS = 256
 _WORK = 6e7
@@ -34,19 +35,18 @@ class _Form:
     priors: int  # 1, or the number of channels
     trend: int
     factors: int
+    dof: int  # 1 where examples have a factor of their own, or 0
 
     def split(self, theta):
-        """Length scales, signals, noises [priors], trend [p] and factors [groups]."""
-        sizes = [*[self.priors] * 3, self.trend, self.factors]
+        """Length scales, signals, noises [priors], trend [p], factors [groups] and dof [0 or 1]."""
+        sizes = [*[self.priors] * 3, self.trend, self.factors, self.dof]
         ends = np.cumsum(sizes)
         return [theta[end - size : end] for end, size in zip(ends, sizes, strict=True)]
 
     def bounds(self):
-        kinds = [LENGTH, SIGNAL, NOISE], [TREND], [FACTOR]
-        counts = self.priors, self.trend, self.factors
-        return np.log(
-            [b for group, n in zip(kinds, counts, strict=True) for b in group for _ in range(n)]
-        )
+        kinds = LENGTH, SIGNAL, NOISE, TREND, FACTOR, DOF
+        counts = *[self.priors] * 3, self.trend, self.factors, self.dof
+        return np.log([bound for bound, n in zip(kinds, counts, strict=True) for _ in range(n)])
 
 
 def start_field(
@@ -87,15 +87,16 @@ def start_field(
         values.shape[-1] if kriging._own_noise else 1,
         kriging.trend_size,
         max(groups) + 1 if groups else 0,
+        int(kriging.log_dof is not None),
     )
-    theta = np.concatenate(
-        [np.log(np.repeat([0.3, 1.0, 0.3], form.priors)), np.zeros(form.trend + form.factors)]
-    )
+    starts = [0.3, 1.0, 0.3, 1.0, 1.0, 10.0]
+    counts = [*[form.priors] * 3, form.trend, form.factors, form.dof]
+    theta = np.log(np.repeat(starts, counts))
     if fit:
         examples = _chosen(points, values, variance, seen, form.priors, seed)
         likelihood = _Likelihood(examples, kriging, form, groups, centre, spread, unit)
         theta = _least(likelihood, theta, form)
-    lengths, signals, noises, trend, factors = (np.exp(part) for part in form.split(theta))
+    lengths, signals, noises, trend, factors, dof = (np.exp(part) for part in form.split(theta))
     if groups:
         logs = np.log(factors / units)
         scale.log_factors.assign(logs)
@@ -110,6 +111,7 @@ def start_field(
         trend_std=trend,
         centre=centre * applied,
         unit=spread * applied,
+        dof=dof,
     )
 
 
@@ -160,7 +162,7 @@ class _Likelihood:
     def _value(self, theta):
         with tf.GradientTape() as tape:
             tape.watch(theta)
-            lengths, signals, noises, trend, factors = (
+            lengths, signals, noises, trend, factors, dof = (
                 tf.exp(part) for part in self._form.split(theta)
             )
             points = self._points
@@ -177,7 +179,8 @@ class _Likelihood:
                 self._kriging.noise,
                 tf.square(one(noises)),
             )
-            nll = krige_likelihood(observed, self._basis, tf.square(trend))
+            own = dof[0] if self._form.dof else None
+            nll = krige_likelihood(observed, self._basis, tf.square(trend), own)
             mean = tf.reduce_sum(nll) / self._count
             # The factors' common size is that of the length scale.
             mean += 1e-3 * tf.square(tf.reduce_mean(tf.math.log(factors))) if self._groups else 0.0

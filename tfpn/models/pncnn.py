@@ -68,6 +68,9 @@ class PNCNN(FieldPrediction, PNNetwork):
         trend: of fields, what kriging takes away before all else and adds again at the query
             points: "none", "constant" (ordinary kriging) or "linear" in the coordinates (universal
             kriging). The network sees the rest.
+        amplitude: of fields, "shared", or "example" where examples differ in how much their values
+            vary: each one's variances are multiplied by a factor that its readings tell, as those
+            of a multivariate t distribution, whose degrees of freedom are learnt.
         kriging_kernel: of fields, the kernel of kriging alone, if it is not ``kernel``: a rough one
             costs little there.
         channels: width of the blocks.
@@ -161,6 +164,7 @@ class PNCNN(FieldPrediction, PNNetwork):
         output: Literal["pooled", "field"] = "pooled",
         ard: bool | Sequence[int] = False,
         trend: Literal["none", "constant", "linear"] = "constant",
+        amplitude: Literal["shared", "example"] = "shared",
         kriging_kernel: KernelLike | None = None,
         channels: int = 128,
         num_blocks: int = 4,
@@ -213,6 +217,7 @@ class PNCNN(FieldPrediction, PNNetwork):
             check_count("spatial_dim", spatial_dim),
             ard,
             trend,
+            amplitude,
             kriging_kernel,
             pooling=(pooling, "space"),
             query=(query, OBSERVED),

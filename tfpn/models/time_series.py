@@ -75,8 +75,8 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
         num_classes: number of logits, 2 for a yes or no; None for regression.
         num_outputs: number of regression outputs, with ``num_classes=None``; with output="field"
             the channels of the series to predict.
-        output, trend, kriging_kernel: as in `PNCNN`; "field" predicts the channels at the times of
-            a further input "query" [B, M, 1]. Statics and counts then go to the features.
+        output, trend, amplitude, kriging_kernel: as in `PNCNN`; "field" predicts the channels at
+            the times of a further input "query" [B, M, 1]. Statics then go to the features.
         channels: width of the blocks.
         num_blocks: number of blocks.
         num_basis: basis operators in each convolution.
@@ -152,6 +152,7 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
         num_outputs: int | None = None,
         output: Literal["pooled", "field"] = "pooled",
         trend: Literal["none", "constant", "linear"] = "constant",
+        amplitude: Literal["shared", "example"] = "shared",
         kriging_kernel: KernelLike | None = None,
         channels: int = 16,
         num_blocks: int = 2,
@@ -213,6 +214,7 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
             1,
             False,
             trend,
+            amplitude,
             kriging_kernel,
             windows=(windows, 1),
             context=(context if beside else "features", "features"),
