@@ -12,14 +12,22 @@ import pytest
 
 PACKAGES = (
     *("tfpn.math", "tfpn.layers", "tfpn.models", "tfpn.distributions", "tfpn.training"),
-    *("tfpn.tuning", "tfpn.exporting", "tfpn.recipes"),
+    *("tfpn.tuning", "tfpn.exporting", "tfpn.recipes", "tfpn.tasks"),
 )
 
 
 def modules():
-    yield from (f"tfpn.{name}" for name in ("augmentation", "evaluation", "figures", "metrics"))
+    yield from (
+        f"tfpn.{name}" for name in ("augmentation", "evaluation", "figures", "losses", "metrics")
+    )
     yield from ("tfpn.debug", "tfpn.spacing", "tfpn.symmetry")
-    yield from ("tfpn.callbacks", "tfpn.degrees", "tfpn.long_tables", "tfpn.wrappers")
+    yield from (
+        "tfpn.callbacks",
+        "tfpn.coordinates",
+        "tfpn.degrees",
+        "tfpn.long_tables",
+        "tfpn.wrappers",
+    )
     for package in PACKAGES:
         yield package
         path = importlib.import_module(package).__path__

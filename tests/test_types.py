@@ -20,10 +20,28 @@ from tfpn.models import PNTimeSeriesClassifier
 from tfpn.models.time_series_checks import CONTEXT, MISSINGNESS
 
 MODULES = [
-    *("augmentation", "callbacks", "contract", "datasets", "debug", "distributions", "evaluation"),
-    *("exporting", "figures", "layers", "math", "math.activations", "math.kernels"),
+    *(
+        "augmentation",
+        "callbacks",
+        "contract",
+        "coordinates",
+        "datasets",
+        "debug",
+        "distributions",
+        "evaluation",
+    ),
+    *(
+        "exporting",
+        "figures",
+        "grids",
+        "layers",
+        "losses",
+        "math",
+        "math.activations",
+        "math.kernels",
+    ),
     *("math.posterior", "math.uncertainty", "metrics", "models", "recipes", "symmetry"),
-    *("training", "tuning", "wrappers"),
+    *("tasks", "training", "tuning", "wrappers"),
 ]
 
 

@@ -21,6 +21,7 @@ MODULES = {
             "SteerablePNConv",
         ),
     ),
+    "tfpn.losses": ("CRPS", "GaussianNLL", "SquaredError"),
     "tfpn.metrics": ("BinaryAUC",),
     "tfpn.models": ("PNCNN", "PNTimeSeriesClassifier", "SteerablePNCNN"),
 }

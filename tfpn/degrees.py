@@ -45,8 +45,8 @@ def warn_of_degrees(points, variance):
                 f"points look like degrees: coordinate {east} reaches from {low[east]:g} to "
                 f"{high[east]:g} and coordinate {north} from {low[north]:g} to {high[north]:g}. "
                 "They are taken for a plane, on which places on two sides of the date line are "
-                "far apart and degrees of longitude equally long at all latitudes: project them, "
-                "region by region, to a plane in units of length.",
+                "far apart and degrees of longitude equally long at all latitudes: take "
+                "tfpn.coordinates.sphere for points of the globe, or project a region to a plane.",
                 stacklevel=1,
             )
             return

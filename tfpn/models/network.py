@@ -17,6 +17,7 @@ from tfpn.files import write_by
 from tfpn.layers.base import GPPosteriorLayer
 from tfpn.math.posterior import NOISE
 from tfpn.models.checked import Checked
+from tfpn.models.field_layers import FieldScale
 from tfpn.models.head import domain_unit
 from tfpn.models.inputs import check_shared, first_examples, warn_of_unequal
 from tfpn.models.predictive import Predictive, not_calibrated
@@ -65,10 +66,11 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
             check_flag(flag, config[flag])
         check_flag("trainable", trainable)
         target_scale, fields = None, calibrated
+        scale_of = FieldScale if config.get("output") == "field" else TargetScale
         if config.get("num_outputs") is not None:
             fields = range(config["num_outputs"])
         if fields is not None:
-            target_scale = TargetScale(list(map(int, fields)), dtype=outputs.dtype, name="targets")
+            target_scale = scale_of(list(map(int, fields)), dtype=outputs.dtype, name="targets")
             outputs = target_scale(outputs)
         temperature = None
         if (config.get("num_classes") or 0) > 1:
@@ -225,6 +227,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         noise = self._block_noise(data["variance"])
         if not NOISE[self._config["input_noise"]].each:
             warn_of_unequal(noise)
+        data = self._enter(data, fit_priors)
         spacing = point_spacing(data["points"], data["variance"])
         dtype = inputs["points"].dtype
         if not float(np.finfo(dtype).tiny) < spacing**2 < float(np.finfo(dtype).max):
@@ -244,13 +247,21 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         first, *others = self.pn_layers
         first.adapt(data)
         if fit_priors:
-            fit_first_prior(first, data, verbose)
+            self._fit_first(first, data, verbose)
         for layer in others:
             layer.set_spacing(self._later_spacing(spacing))
         if self._pooling is not None:
             dim = inputs["points"].shape[-1]
             filled = typical_number(data["points"], data["variance"]) ** (1.0 / dim)
             self._pooling.set_unit(domain_unit(self._config["pooling"], dim) or spacing * filled)
+
+    def _fit_first(self, layer, data, verbose):
+        """Fits the first convolution's prior."""
+        fit_first_prior(layer, data, verbose)
+
+    def _enter(self, data, fit_priors):
+        """The data as the first convolution takes them."""
+        return data
 
     def _later_spacing(self, spacing):
         """The spacing of the points that later layers take, by that of the data."""

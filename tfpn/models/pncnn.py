@@ -1,6 +1,7 @@
 """The probabilistic numeric convolutional network."""
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import keras
 import tensorflow as tf
@@ -13,6 +14,8 @@ from tfpn.math.kernels import kernel_config
 from tfpn.math.uncertainty import UNCERTAINTY
 from tfpn.models.arguments import check_arguments
 from tfpn.models.blocks import channel_block
+from tfpn.models.field_path import FieldPath, read_field
+from tfpn.models.fields import FieldPrediction
 from tfpn.models.head import (
     calibrated_outputs,
     head_outputs,
@@ -39,7 +42,7 @@ from tfpn.types import (
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class PNCNN(PNNetwork):
+class PNCNN(FieldPrediction, PNNetwork):
     """Probabilistic numeric CNN: classifier or regressor of irregularly sampled signals.
 
     ``num_blocks`` times [PNConv -> ProbReLU -> ChannelMix -> GPNormalization], integral pooling,
@@ -52,7 +55,25 @@ class PNCNN(PNNetwork):
     Args:
         num_classes: number of logits; None for regression or for no head.
         num_outputs: number of regression outputs, with ``num_classes=None``. If both are None the
-            output is the pooled dict of `IntegralPooling`.
+            output is the pooled dict of `IntegralPooling`. With output="field" the channels of the
+            field: output a is the field of input channel a, in its unit, and outputs beyond the
+            input's channels are learnt from their targets alone.
+        output: "pooled", numbers of the whole example, or "field", mean and variance of readings at
+            the query points of a further input: interpolation, gaps, forecasts. It is GP regression
+            (kriging) of the readings, whose prior `adapt` fits, plus a convolution of the last
+            block's features that starts at 0: so an untrained network already is a GP regression,
+            and training adds to it. See `predict_field` and `tfpn.losses`.
+        ard: of fields, whether each dimension has a length scale of its own; or for each dimension
+            the number of its group, such as (0, 0, 1) for a plane and time. Coordinates are scaled
+            by learnt factors where they enter, so that it holds for all layers and kernels.
+        trend: of fields, what kriging takes away before all else and adds again at the query
+            points: "none", "constant" (ordinary kriging) or "linear" in the coordinates (universal
+            kriging). The network sees the rest.
+        amplitude: of fields, "shared", or "example" where examples differ in how much their values
+            vary: each one's variances are multiplied by a factor that its readings tell, as those
+            of a multivariate t distribution, whose degrees of freedom are learnt.
+        kriging_kernel: of fields, the kernel of kriging alone, if it is not ``kernel``: a rough one
+            costs little there.
         channels: width of the blocks.
         num_blocks: number of blocks.
         num_basis: basis operators in each convolution.
@@ -115,11 +136,14 @@ class PNCNN(PNNetwork):
 
     Input:
         The observations dict: points [B, N, d], values and variance [B, N, in_channels]; B and N
-        are free.
+        are free. With output="field" a further key "query", points [B, M, d], or in arrays
+        [1, M, d] for the same in all examples.
 
     Output:
         Logits [B, num_classes] or outputs [B, num_outputs]. With "sampled" the logits are the log
         of the mean over the draws of the softmax, and outputs the mean of the draws'.
+        With output="field" mean and variance of a reading at each query point,
+        [B, M, num_outputs, 2].
 
     Raises:
         ValueError: for bad arguments.
@@ -143,6 +167,11 @@ class PNCNN(PNNetwork):
         num_classes: int | None = 10,
         *,
         num_outputs: int | None = None,
+        output: Literal["pooled", "field"] = "pooled",
+        ard: bool | Sequence[int] = False,
+        trend: Literal["none", "constant", "linear"] = "constant",
+        amplitude: Literal["shared", "example"] = "shared",
+        kriging_kernel: KernelLike | None = None,
         channels: int = 128,
         num_blocks: int = 4,
         num_basis: int = 9,
@@ -193,6 +222,18 @@ class PNCNN(PNNetwork):
         dtype = policy.name  # also where it came from the global policy, for reloading
         pooling = read_pooling(pooling)
         query = read_grid(query, pooling)
+        config |= read_field(
+            output,
+            num_outputs,
+            observation_noise,
+            check_count("spatial_dim", spatial_dim),
+            ard,
+            trend,
+            amplitude,
+            kriging_kernel,
+            pooling=(pooling, "space"),
+            query=(query, OBSERVED),
+        )
         config |= {
             "num_basis": num_basis,
             "spatial_dim": spatial_dim,
@@ -229,18 +270,23 @@ class PNCNN(PNNetwork):
             "dtype": dtype,
         }
         inputs = network_inputs(
-            check_count("spatial_dim", spatial_dim),
+            spatial_dim,
             check_count("in_channels", in_channels),
             points_dtype(policy),
+            query=output == "field",
         )
-        x, blocks, places = inputs, [], None
+        x, blocks, places, field = inputs, [], None, None
+        if output == "field":
+            field = FieldPath(config)
+            x = field.enter(inputs)
         if isinstance(query, int):
             points, _ = grid(pooling, spatial_dim, query)
             places = QueryGrid(points, dtype=dtype, name="query")(inputs)
-        for number in range(1, num_blocks + 1):
+
+        def convolution(number, filters, name, **arguments):
             first = number == 1
-            convolution = PNConv(
-                channels,
+            return PNConv(
+                filters,
                 num_basis,
                 observation_noise=observation_noise if first else feature_noise,
                 noise=input_noise if first else "shared",
@@ -255,42 +301,56 @@ class PNCNN(PNNetwork):
                 probes=probes,
                 seed=seed,
                 double_precision=first,
-                train_bias=not (normalization and is_linear(activation)),
-                name=f"conv_{number}",
+                name=name,
                 **prior,
+                **arguments,
             )
+
+        train_bias = not (normalization and is_linear(activation))
+        for number in range(1, num_blocks + 1):
             block = channel_block(
                 number,
-                convolution,
+                convolution(number, channels, f"conv_{number}", train_bias=train_bias),
                 channels,
                 activation=activation,
                 normalization=normalization,
                 dtype=dtype,
             )
             blocks.append(block)
-            x = block.connect(x, places if first else None)
-        pool = pooling_layer(
-            pooling,
-            observation_noise=feature_noise,
-            num_waves=num_waves,
-            stream=num_blocks + 1,
-            seed=seed,
-            name="pooling",
-            **prior,
-        )
-        head = linear_head(num_classes if num_outputs is None else num_outputs, dtype)
-        pooled, way = pool(x), UNCERTAINTY[uncertainty]()
+            x = block.connect(x, places if number == 1 else None)
+        pool = head = None
+        if field is not None:
+            readout = convolution(
+                num_blocks + 1, 2 * field.sum.outputs, "readout", kernel_initializer="zeros"
+            )
+            moments, outputs = field.leave(x, readout)
+            calibrated: Any = range(field.sum.outputs)
+        else:
+            pool = pooling_layer(
+                pooling,
+                observation_noise=feature_noise,
+                num_waves=num_waves,
+                stream=num_blocks + 1,
+                seed=seed,
+                name="pooling",
+                **prior,
+            )
+            head = linear_head(num_classes if num_outputs is None else num_outputs, dtype)
+            moments, way = pool(x), UNCERTAINTY[uncertainty]()
+            outputs = moments if head is None else head_outputs(head, moments, way, num_classes)
+            calibrated = calibrated_outputs(num_outputs, pooling, way)
         super().__init__(
             inputs,
-            pooled if head is None else head_outputs(head, pooled, way, num_classes),
+            outputs,
             config=config,
             blocks=blocks,
             pooling=pool,
             head=head,
-            moments=pooled,
-            calibrated=calibrated_outputs(num_outputs, pooling, way),
+            moments=moments,
+            calibrated=calibrated,
             trainable=trainable,
         )
+        self._field = field
 
     def _later_spacing(self, spacing):
         if self._config["query"] == OBSERVED:
@@ -327,5 +387,6 @@ class PNCNN(PNNetwork):
         convolution, given = convolutions[layer]
         x, query = self._checked_with_query(x, query)
         before = keras.Model(self.inputs_dict, given)
+        query = self._in_network(query)
         features = before({key: tf.convert_to_tensor(x[key]) for key in self.inputs_dict})
         return convolution.process(features, tf.convert_to_tensor(query, features["points"].dtype))

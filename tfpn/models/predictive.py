@@ -303,6 +303,7 @@ class Predictive(Mixin):
         """
         x, query = self._checked_with_query(x, query)
         query = tf.convert_to_tensor(query, self.inputs_dict["points"].dtype)
+        query = self._in_network(query)
         size = self._way.query_points(self._config.get("channels", 1)) or max(query.shape[1], 1)
         examples, count, dim = query.shape
         if not count:  # of which layers make nothing
@@ -340,10 +341,18 @@ class Predictive(Mixin):
     @functools.cached_property
     def _before_blocks(self):
         """The network up to each block's input."""
-        inputs = {key: tensor for key, tensor in self.inputs_dict.items() if key != "query"}
         return keras.Model(
-            inputs, {name: block.given for name, block in self._blocks_by_name.items()}
+            self._body_inputs, {name: block.given for name, block in self._blocks_by_name.items()}
         )
+
+    @property
+    def _body_inputs(self):
+        """The symbolic inputs of what comes before the last block."""
+        return {key: tensor for key, tensor in self.inputs_dict.items() if key != "query"}
+
+    def _in_network(self, query):
+        """Query points in the coordinates of the blocks."""
+        return query
 
     @property
     def _blocks_by_name(self):

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfpn.losses import FUNCTIONS
 from tfpn.types import Tensor
 
 # Means over the last axis of a function of a single target and output.
@@ -38,9 +39,10 @@ class Rule(NamedTuple):
     shape: tuple | None = None  # of the targets, with None for free axes; None if any will do
     probabilities: bool = False  # targets lie in [0, 1]
     missing: bool = False  # NaN is left out of the loss
+    moments: bool = False  # it takes the variance of each output besides its mean
 
 
-def rule_of(loss: Any, outputs: Any, several: bool) -> "Rule":
+def rule_of(loss: Any, outputs: Any, several: bool, moments: bool = False) -> "Rule":
     """The rule of a compiled loss.
 
     Args:
@@ -48,11 +50,13 @@ def rule_of(loss: Any, outputs: Any, several: bool) -> "Rule":
             a list or dict.
         outputs: the model's symbolic outputs.
         several: whether an example has several targets, so that some may not be measured.
+        moments: whether the outputs are means and variances, along a last axis of their own.
     """
     losses = keras.tree.flatten(loss)
     if loss is None or len(losses) != 1 or len(outputs) != 1:
         return Rule("the loss")
     loss, shape = keras.losses.get(losses[0]), tuple(outputs[0].shape)
+    shape = shape[:-1] if moments else shape
     function = _function(loss)
     name = str(getattr(loss, "name", None) or getattr(loss, "__name__", ""))
     if getattr(loss, "axis", -1) != -1:
@@ -62,6 +66,9 @@ def rule_of(loss: Any, outputs: Any, several: bool) -> "Rule":
         return Rule(name, classes=shape[-1], ignored=ignored, shape=shape[:-1])
     if function in _DISTRIBUTIONS:
         return Rule(name, shape=shape)
+    if moments and takes_moments(loss):
+        missing = getattr(loss, "reduction", _MEANS[0]) in _MEANS
+        return Rule(name, shape=shape, missing=missing, moments=True)
     if function in _ENTRYWISE:
         reduction = getattr(loss, "reduction", _MEANS[0])
         return Rule(
@@ -293,7 +300,12 @@ def assertions(y: Any, weights: Any, rule: Any) -> Any:
     return found
 
 
-def entries(y: Any, y_pred: Tensor, weights: Any) -> Any:
+def takes_moments(loss: Any) -> bool:
+    """Whether a loss, or a metric by its function, is one of `tfpn.losses`."""
+    return loss in FUNCTIONS or getattr(loss, "fn", getattr(loss, "_fn", None)) in FUNCTIONS
+
+
+def entries(y: Any, y_pred: Tensor, weights: Any, *, pairs: bool = False) -> Any:
     """Targets and outputs with an axis of length 1 behind, and weights of 0 where y is NaN.
 
     On these an entrywise loss or metric is a function of each single entry, and its mean over
@@ -303,12 +315,15 @@ def entries(y: Any, y_pred: Tensor, weights: Any) -> Any:
         y: targets, NaN where not measured.
         y_pred: outputs of the shape [B, ..., K].
         weights: None, or sample weights that begin with B.
+        pairs: whether outputs are means and variances [B, ..., K, 2], which stay as they are.
 
     Returns:
         Targets and outputs [B, ..., K, 1], weights as `y_pred` or None, and the mask of what was
         measured as `y_pred`.
     """
     y_pred = tf.convert_to_tensor(y_pred)
+    outputs = y_pred if pairs else y_pred[..., None]
+    y_pred = outputs[..., 0]
     y = tf.cast(tf.reshape(y, tf.shape(y_pred)), y_pred.dtype)
     measured = ~tf.math.is_nan(y)
     y = tf.where(measured, y, tf.stop_gradient(y_pred))  # whatever is finite will do
@@ -316,7 +331,7 @@ def entries(y: Any, y_pred: Tensor, weights: Any) -> Any:
         weights = tf.cast(weights, y_pred.dtype)
         ones = [1] * (len(y_pred.shape) - len(weights.shape))
         weights = tf.reshape(weights, tf.concat([tf.shape(weights), ones], axis=0))
-    return y[..., None], y_pred[..., None], weights, measured
+    return y[..., None], outputs, weights, measured
 
 
 def is_entrywise(metric: Any) -> bool:
@@ -324,7 +339,7 @@ def is_entrywise(metric: Any) -> bool:
     if type(metric) is keras.metrics.RootMeanSquaredError:
         return True
     plain = type(metric).update_state is keras.metrics.MeanSquaredError.update_state
-    return plain and metric._fn in _ENTRYWISE
+    return plain and metric._fn in (*_ENTRYWISE, *FUNCTIONS)
 
 
 def _first(wrong):

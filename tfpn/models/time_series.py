@@ -12,6 +12,8 @@ from tfpn.math.kernels import kernel_config
 from tfpn.math.uncertainty import UNCERTAINTY
 from tfpn.models.arguments import check_arguments
 from tfpn.models.blocks import channel_block
+from tfpn.models.field_path import FieldPath, read_field
+from tfpn.models.fields import FieldPrediction
 from tfpn.models.head import (
     calibrated_outputs,
     head_outputs,
@@ -56,7 +58,7 @@ from tfpn.types import (
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class PNTimeSeriesClassifier(InputProcess, TimesStart, PNNetwork):
+class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwork):
     """Classifier or regressor of time series whose channels are read at different times.
 
     The first convolution conditions each channel on the readings it has (`PNConv` with
@@ -72,7 +74,10 @@ class PNTimeSeriesClassifier(InputProcess, TimesStart, PNNetwork):
 
     Args:
         num_classes: number of logits, 2 for a yes or no; None for regression.
-        num_outputs: number of regression outputs, with ``num_classes=None``.
+        num_outputs: number of regression outputs, with ``num_classes=None``; with output="field"
+            the channels of the series to predict.
+        output, trend, amplitude, kriging_kernel: as in `PNCNN`; "field" predicts the channels at
+            the times of a further input "query" [B, M, 1]. Statics then go to the features.
         channels: width of the blocks.
         num_blocks: number of blocks.
         num_basis: basis operators in each convolution.
@@ -114,7 +119,8 @@ class PNTimeSeriesClassifier(InputProcess, TimesStart, PNNetwork):
         a static is unknown and 0 where it is known: a static has no noise.
 
     Output:
-        Logits [B, num_classes] or outputs [B, num_outputs].
+        Logits [B, num_classes] or outputs [B, num_outputs]; with output="field" means and variances
+        [B, M, num_outputs, 2].
 
     Raises:
         ValueError: for bad arguments; for arrays in which a known static is NaN or infinite, or a
@@ -146,6 +152,10 @@ class PNTimeSeriesClassifier(InputProcess, TimesStart, PNNetwork):
         num_classes: int | None = 2,
         *,
         num_outputs: int | None = None,
+        output: Literal["pooled", "field"] = "pooled",
+        trend: Literal["none", "constant", "linear"] = "constant",
+        amplitude: Literal["shared", "example"] = "shared",
+        kriging_kernel: KernelLike | None = None,
         channels: int = 16,
         num_blocks: int = 2,
         num_basis: int = 5,
@@ -204,6 +214,20 @@ class PNTimeSeriesClassifier(InputProcess, TimesStart, PNNetwork):
         pooling = box
         query = read_query(query, pooling)
         windows = check_count("windows", windows)
+        beside = bool(num_statics) or missingness == "counts"
+        config |= read_field(
+            output,
+            num_outputs,
+            observation_noise,
+            1,
+            False,
+            trend,
+            amplitude,
+            kriging_kernel,
+            windows=(windows, 1),
+            context=(context if beside else "features", "features"),
+        )
+        del config["ard"]  # of one dimension
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # also where it came from the global policy, for reloading
         carried: dict[str, Any] = {
@@ -249,13 +273,13 @@ class PNTimeSeriesClassifier(InputProcess, TimesStart, PNNetwork):
             "dtype": dtype,
         }
 
-        def convolution(name, stream, first=False, **arguments):
+        def convolution(name, stream, first=False, filters=channels, **arguments):
             return PNConv(
-                channels,
+                filters,
                 num_basis,
                 observation_noise=observation_noise if first else feature_noise,
                 double_precision=first,
-                train_bias=not (normalization and is_linear(activation)),
+                train_bias=name == "readout" or not (normalization and is_linear(activation)),
                 seed=seed,
                 stream=stream,
                 marginal_likelihood_weight=marginal_likelihood_weight,
@@ -276,14 +300,19 @@ class PNTimeSeriesClassifier(InputProcess, TimesStart, PNNetwork):
                 **arguments,
             )
 
-        inputs = network_inputs(1, check_count("in_channels", in_channels), points_dtype(policy))
-        observations, statics = inputs, None
+        inputs = network_inputs(
+            1, check_count("in_channels", in_channels), points_dtype(policy), output == "field"
+        )
+        observations, statics, field = inputs, None, None
+        if output == "field":
+            field = FieldPath(config)
+            observations = field.enter(inputs)
         if num_statics:
             statics = statics_inputs(num_statics, points_dtype(policy))
             inputs = {**inputs, **statics}
         times = None
         if query != "union":
-            times = QueryGrid(grid(box, 1, query)[0], dtype=dtype, name="query")(observations)
+            times = QueryGrid(grid(box, 1, query)[0], dtype=dtype, name="times")(observations)
         first = block(
             1,
             convolution(
@@ -327,40 +356,53 @@ class PNTimeSeriesClassifier(InputProcess, TimesStart, PNNetwork):
         for number in range(2, num_blocks + 1):
             blocks.append(block(number, convolution(f"conv_{number}", number)))
             x = blocks[-1].connect(distinct(x, f"distinct_{number}"), weights=weights)
-        pools = pooling_layers(
-            pooling,
-            windows,
-            observation_noise=feature_noise,
-            marginal_likelihood_weight=marginal_likelihood_weight / windows,
-            num_waves=num_waves,
-            stream=num_blocks + 1,
-            seed=seed,
-            **prior,
-        )
         x = distinct(x, "distinct")
-        pooled = [pool(x) for pool in pools]
-        pooled = pooled[0] if windows == 1 else Joined(dtype=dtype, name="joined")(pooled)
-        if known is not None and context != "features":
-            pooled = Beside(dtype=dtype, name="beside")(pooled, known)
-        units = num_classes if num_outputs is None else num_outputs
-        head, way = linear_head(units, dtype), UNCERTAINTY[uncertainty]()
+        pools: list[Any] = [None]
+        head: Any = None
+        if field is not None:
+            filters = 2 * field.sum.outputs
+            readout = convolution(
+                "readout", num_blocks + 1, filters=filters, kernel_initializer="zeros"
+            )
+            moments, outputs = field.leave(x, readout)
+            calibrated: Any = range(field.sum.outputs)
+        else:
+            pools = pooling_layers(
+                pooling,
+                windows,
+                observation_noise=feature_noise,
+                marginal_likelihood_weight=marginal_likelihood_weight / windows,
+                num_waves=num_waves,
+                stream=num_blocks + 1,
+                seed=seed,
+                **prior,
+            )
+            pooled = [pool(x) for pool in pools]
+            moments = pooled[0] if windows == 1 else Joined(dtype=dtype, name="joined")(pooled)
+            if known is not None and context != "features":
+                moments = Beside(dtype=dtype, name="beside")(moments, known)
+            units = num_classes if num_outputs is None else num_outputs
+            head, way = linear_head(units, dtype), UNCERTAINTY[uncertainty]()
+            outputs = head_outputs(head, moments, way, num_classes)
+            calibrated = calibrated_outputs(num_outputs, pooling, way)
         super().__init__(
             inputs,
-            head_outputs(head, pooled, way, num_classes),
+            outputs,
             config=config,
             blocks=blocks,
             pooling=pools[0] if windows == 1 else None,
             head=head,
-            moments=pooled,
-            calibrated=calibrated_outputs(num_outputs, pooling, way),
+            moments=moments,
+            calibrated=calibrated,
             trainable=trainable,
         )
+        self._field = field
 
     def _check_query(self, x):
-        """What the input holds beside the observations: statics, and no query."""
+        """What the input holds beside the observations: statics, and a field's query."""
         if self._config["num_statics"]:
             check_statics(x, self._config["num_statics"])
-        return x
+        return super()._check_query(x)
 
     # The same words, of "conv_readings" too.
     feature_process = PNCNN.feature_process

@@ -44,6 +44,11 @@ class InputProcess(Mixin):
         """
         from tfpn.distributions.process_values import process_values
 
+        if self._field is not None:
+            raise ValueError(
+                "the first convolution of a model of fields takes readings less their trend: ask "
+                "predict_field, which before training is the fit to the readings."
+            )
         layer = self.blocks[0].convolution
         x, query = self._checked_with_query(x, query)
         # In float64 from the start, for times that float32 does not resolve.

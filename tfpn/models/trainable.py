@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from tfpn.math.replicas import replica_sum
-from tfpn.models.targets import entries, is_entrywise, rule_of
+from tfpn.models.targets import entries, is_entrywise, rule_of, takes_moments
 from tfpn.types import Mixin, Tensor
 
 
@@ -23,7 +23,19 @@ class Trainable(Mixin):
         """What targets the compiled loss takes."""
         config = self._config
         fields = config.get("out_fields") is not None
-        return rule_of(self.loss, self.outputs, fields or (config["num_outputs"] or 1) > 1)
+        several = fields or self._has_moments or (config["num_outputs"] or 1) > 1
+        return rule_of(self.loss, self.outputs, several, self._has_moments)
+
+    @property
+    def _has_moments(self):
+        """Whether outputs are means and variances, [..., 2]."""
+        return self._config.get("output") == "field"
+
+    def _entries(self, y, y_pred, weights, moments):
+        """`entries` for a loss or metric that takes means alone, or with ``moments`` both."""
+        if self._has_moments and not moments:
+            y_pred = y_pred[..., :1]
+        return entries(y, y_pred, weights, pairs=self._has_moments)
 
     def _may_miss(self, y):
         floating = hasattr(y, "dtype") and tf.as_dtype(y.dtype).is_floating
@@ -53,9 +65,11 @@ class Trainable(Mixin):
         count = tf.shape(tf.nest.flatten(y_pred)[0])[0]
         size = tf.cast(count, tf.float32)  # in examples, of which a part may be measured
         if self._may_miss(y):
-            per_example = tf.cast(tf.reduce_prod(tf.shape(y_pred)[1:]), tf.float32)
-            y, y_pred, sample_weight, measured = entries(y, y_pred, sample_weight)
+            y, y_pred, sample_weight, measured = self._entries(
+                y, y_pred, sample_weight, self._target_rule.moments
+            )
             y_pred._keras_mask = measured  # by which Keras's mean is over the measured ones
+            per_example = tf.cast(tf.reduce_prod(tf.shape(measured)[1:]), tf.float32)
             size = tf.reduce_sum(tf.cast(measured, tf.float32)) / per_example
         total = super().compute_loss(x, y, y_pred, sample_weight, training)
         # Keras divides all losses by the number of replicas, and metrics not.
@@ -81,6 +95,8 @@ class Trainable(Mixin):
         These are Keras's own mean errors; metrics of another kind become NaN.
         """
         compiled = self._compile_metrics
+        if self._has_moments and hasattr(y, "dtype"):
+            y = tf.cast(y, y_pred.dtype)
         if compiled is None or not self._may_miss(y):
             return super().compute_metrics(x, y, y_pred, sample_weight)
         if not compiled.built:
@@ -91,7 +107,9 @@ class Trainable(Mixin):
         ):
             for metric in [metric for group in groups if group for metric in group.metrics]:
                 if is_entrywise(metric):
-                    targets, outputs, weights_here, measured = entries(y, y_pred, weights)
+                    targets, outputs, weights_here, measured = self._entries(
+                        y, y_pred, weights, takes_moments(metric)
+                    )
                     counted = tf.cast(measured, outputs.dtype)
                     if weights_here is not None:
                         counted *= weights_here
@@ -153,7 +171,7 @@ class Trainable(Mixin):
             return
         sizes = [1, *(size or 1 for size in y.shape[1:])]
         output = self.outputs[0]
-        same = len(sizes) == len(output.shape)
+        same = len(sizes) == len(output.shape) - self._has_moments
         shape = [size or (sizes[k] if same else 1) for k, size in enumerate(output.shape)]
         try:
             self.compute_metrics(None, tf.zeros(sizes, y.dtype), tf.zeros(shape, output.dtype))

@@ -1,0 +1,94 @@
+"""Places on a sphere and moments: against rotations, the poles, the date line and clock changes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tfpn
+from tfpn.coordinates import EARTH_RADIUS, degrees, great_circle, hours_since, sphere
+
+
+def places(count=200, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.column_stack(
+        [rng.uniform(-180, 180, count), np.degrees(np.arcsin(rng.uniform(-1, 1, count)))]
+    )
+
+
+def test_there_and_back():
+    """Rounding of angles, larger near the poles: 1e-9 degrees."""
+    lonlat = places()
+    points = sphere(lonlat, radius=3.0)
+    np.testing.assert_allclose(np.linalg.norm(points, axis=-1), 3.0, rtol=1e-14)
+    np.testing.assert_allclose(degrees(points), lonlat, atol=1e-9)
+    np.testing.assert_allclose(sphere(lonlat + [360.0, 0.0]), sphere(lonlat), atol=1e-14)
+    assert degrees([[-1.0, -0.0, 0.0], [0.0, 0.0, -2.0]]).tolist() == [[180.0, 0.0], [0.0, -90.0]]
+
+
+def test_distances_are_the_angles_of_space():
+    """Angles by the arc cosine have 1e-8 near 0 and 180 degrees."""
+    first, second = places(seed=1), places(seed=2)
+    angle = np.arccos(np.clip(np.sum(sphere(first) * sphere(second), -1), -1, 1))
+    np.testing.assert_allclose(great_circle(first, second, 1.0), angle, atol=1e-7)
+    chord = np.linalg.norm(sphere(first) - sphere(second), axis=-1)
+    np.testing.assert_allclose(
+        chord, 2.0 * np.sin(great_circle(first, second, 1.0) / 2.0), atol=1e-14
+    )
+    # A millimetre keeps its digits, and so does the other end of the globe.
+    near = np.array([12.0, 50.0])
+    step = np.degrees(1e-6 / EARTH_RADIUS)
+    assert great_circle(near, near + [0.0, step]) == pytest.approx(1e-6, rel=1e-3)
+    assert great_circle([0.0, 0.0], [180.0, 0.0]) == pytest.approx(np.pi * EARTH_RADIUS)
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_a_field_crosses_the_date_line_and_the_pole():
+    """A prediction does not know where longitudes begin. float32 positions: 1e-4 of the values."""
+    rng = np.random.default_rng(0)
+    lonlat = np.column_stack([rng.uniform(-180, 180, 40), rng.uniform(60, 90, 40)])
+    values = np.sin(4.0 * sphere(lonlat)[:, 0]) + 3.0 * sphere(lonlat)[:, 1]
+    query = np.array([[180.0, 70.0], [-180.0, 70.0], [30.0, 90.0], [-150.0, 90.0]])
+    found = []
+    for turn in (0.0, 180.0):  # the same map with longitudes from another meridian
+        x = tfpn.observations(sphere(lonlat + [turn, 0.0])[None], values[None])
+        model = tfpn.models.PNCNN(
+            None, num_outputs=1, output="field", spatial_dim=3, ard=(0, 0, 0), channels=2,
+            num_blocks=1, num_basis=1, seed=0,
+        )  # fmt: skip
+        model.adapt(x, fit_priors=False)
+        mean = tfpn.tasks.interpolate(model, x, sphere(query + [turn, 0.0])).mean[0, :, 0]
+        np.testing.assert_allclose(mean[0], mean[1], atol=1e-4)
+        np.testing.assert_allclose(mean[2], mean[3], atol=1e-4)
+        found.append(mean)
+    np.testing.assert_allclose(found[0], found[1], atol=1e-3)
+
+
+def test_bad_places_are_named():
+    with pytest.raises(ValueError, match="a latitude is 120 degrees"):
+        sphere([[40.0, 120.0]])
+    with pytest.raises(ValueError, match=r"lonlat: found the shape \[3\]"):
+        sphere([1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match=r"points: found the shape \[2\]"):
+        degrees([1.0, 2.0])
+
+
+def test_hours_that_clocks_show_twice_are_an_hour_apart():
+    clocks = ["2024-10-27 01:30", "2024-10-27 02:30", "2024-10-27 02:30", "2024-10-27 03:30"]
+    options = {"timezone": "Europe/Berlin", "ambiguous": "infer"}
+    found = hours_since(clocks, "2024-10-27", **options)
+    assert found.tolist() == [1.5, 2.5, 3.5, 4.5]
+    zoned = pd.Series(pd.to_datetime(clocks)).dt.tz_localize("Europe/Berlin", ambiguous="infer")
+    assert hours_since(zoned, "2024-10-26T22:00Z").tolist() == found.tolist()
+    with pytest.raises(ValueError, match="(?i)ambiguous"):
+        hours_since(clocks, "2024-10-27", timezone="Europe/Berlin")
+
+
+def test_missing_stamps_and_kinds_of_columns():
+    stamps = pd.Series(pd.to_datetime(["2024-01-01 06:00", None, "2024-01-02 00:00"]))
+    found = hours_since(stamps, "2024-01-01")
+    np.testing.assert_array_equal(found, [6.0, np.nan, 24.0])
+    np.testing.assert_array_equal(hours_since(pd.DatetimeIndex(stamps), "2024-01-01"), found)
+    with pytest.raises(ValueError, match="origin has a time zone and times has none"):
+        hours_since(stamps, "2024-01-01T00:00Z")
+    with pytest.raises(ValueError, match="with and without a time zone"):
+        hours_since(["2024-01-01T00:00Z", "2024-01-01"], "2024-01-01T00:00Z")

@@ -1,0 +1,215 @@
+"""Fields of xarray: readings out of labelled arrays, and predictions back onto a grid.
+
+Needs xarray, ``pip install tfpn[fields]``.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfpn.contract import observations
+from tfpn.ragged import numeric
+from tfpn.types import Array, ArrayLike
+
+# Makes the model's coordinates of the named ones: [n, k] -> [n, d].
+Convert = Callable[[Array], Array] | None
+
+
+def from_xarray(
+    data: Any,
+    *,
+    points: str | Sequence[str],
+    example: str | None = None,
+    channels: Sequence[Hashable] | None = None,
+    variance: Any = None,
+    convert: Convert = None,
+) -> tuple[dict[str, Array], Sequence[Any], list[Any]]:
+    """Turns labelled arrays into observations.
+
+    Args:
+        data: an `xarray.DataArray` or `xarray.Dataset`.
+        points: names of the coordinates that say where, in order. They may be of dimensions (a
+            grid) or along one (stations with a "lat" and a "lon").
+        example: the dimension whose entries are examples, such as "time" for a map a month; None
+            for all of it as one example.
+        channels: names of the variables of a Dataset that are the channels; by default all.
+        variance: of the readings' noise, None, a number or one for each channel.
+        convert: makes the model's coordinates of these, [n, k] -> [n, d], such as
+            `tfpn.coordinates.sphere` for ("lon", "lat").
+
+    Returns:
+        The observations dict with the points at which something was read, the labels of the
+        examples [B] and the names of the channels [c].
+
+    Raises:
+        ImportError: without xarray.
+        TypeError: for other data, or coordinates that are no numbers (of time stamps:
+            `tfpn.coordinates.hours_since`).
+        ValueError: if there is no such name, or no reading.
+
+    Example:
+
+    >>> import numpy as np, xarray as xr
+    >>> from tfpn.grids import from_xarray
+    >>> rain = xr.DataArray(
+    ...     [[1.0, np.nan, 3.0], [4.0, 5.0, 6.0]],
+    ...     coords={"month": [1, 2], "lon": ("station", [10.0, 20.0, 30.0])},
+    ...     dims=("month", "station"), name="rain")
+    >>> x, months, channels = from_xarray(rain, points="lon", example="month")
+    >>> x["points"][0, :, 0].tolist(), x["values"][1, :, 0].tolist()
+    ([10.0, 30.0, 0.0], [4.0, 5.0, 6.0])
+    >>> months, channels
+    ([1, 2], ['rain'])
+    """
+    import xarray as xr
+
+    if isinstance(data, xr.DataArray):
+        data = data.to_dataset(name=data.name if data.name is not None else "value")
+    if not isinstance(data, xr.Dataset):
+        raise TypeError(
+            f"data must be an xarray DataArray or Dataset, found {type(data).__name__}."
+        )
+    places = [points] if isinstance(points, str) else list(points)
+    names = list(data.data_vars) if channels is None else list(channels)
+    for what, wanted, known in (
+        ("points", places, list(data.coords)),
+        ("channels", names, list(data.data_vars)),
+        ("example", [example] if example is not None else [], list(data.dims)),
+    ):
+        missing = [name for name in wanted if name not in known]
+        if missing:
+            raise ValueError(f"{what}: data have no {missing}; they have {known}.")
+    for name in places:
+        if data[name].dtype.kind not in "biuf":
+            raise TypeError(
+                f"points: the coordinate {name!r} holds {data[name].dtype}; give numbers (time "
+                "stamps go through tfpn.coordinates.hours_since)."
+            )
+    arrays = xr.broadcast(*[data[name] for name in (*names, *places)])
+    first = [] if example is None else [example]
+    rest = [dim for dim in arrays[0].dims if dim not in first]
+    examples = arrays[0].sizes[example] if first else 1
+    flat = np.stack(
+        [
+            np.asarray(array.transpose(*first, *rest), np.float64).reshape(examples, -1)
+            for array in arrays
+        ],
+        axis=-1,
+    )
+    values, where = flat[..., : len(names)], flat[..., len(names) :]
+    seen: Array = np.asarray(np.isfinite(values).any(axis=-1))
+    if not seen.any():
+        raise ValueError(f"data hold no reading of {names}: there is nothing to observe.")
+    found = [_converted(where[k][seen[k]], convert) for k in range(examples)]
+    x = observations(found, [values[k][seen[k]] for k in range(examples)], variance)
+    labels = data[example].values.tolist() if first else [0]
+    return x, labels, names
+
+
+def grid_points(grid: Mapping[str, ArrayLike], convert: Convert = None) -> Array:
+    """The points of a grid, one after the other, the last coordinate fastest, [1, M, d].
+
+    Args:
+        grid: coordinates [n] by name, in the model's order.
+        convert: as in `from_xarray`.
+
+    Raises:
+        TypeError, ValueError: for coordinates that are no lists of finite numbers.
+
+    Example:
+
+    >>> from tfpn.grids import grid_points
+    >>> grid_points({"lat": [1.0, 2.0], "lon": [7.0, 8.0, 9.0]})[0, :4].tolist()
+    [[1.0, 7.0], [1.0, 8.0], [1.0, 9.0], [2.0, 7.0]]
+    """
+    axes = _axes(grid)
+    meshes = np.meshgrid(*axes.values(), indexing="ij")
+    return _converted(np.stack([mesh.ravel() for mesh in meshes], axis=-1), convert)[None]
+
+
+def to_xarray(
+    values: Any,
+    grid: Mapping[str, ArrayLike],
+    *,
+    channels: Sequence[str],
+    example: str | None = None,
+    examples: Sequence[Any] | None = None,
+) -> Any:
+    """Predictions at the points of a grid as a Dataset, which `to_netcdf` writes.
+
+    Args:
+        values: `tfpn.tasks.Values` [B, M, c] at the points of `grid_points`.
+        grid: the grid.
+        channels: the name of each output.
+        example, examples: name and labels [B] of the dimension of examples; without them there must
+            be one example.
+
+    Returns:
+        An `xarray.Dataset` with a variable for each channel, and its standard deviation under the
+        name and "_std".
+
+    Raises:
+        ImportError: without xarray.
+        ValueError: if the numbers of points, channels or examples do not agree.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from tfpn.grids import to_xarray
+    >>> from tfpn.tasks import Values
+    >>> values = Values(np.arange(6.0).reshape(1, 6, 1), np.ones((1, 6, 1)))
+    >>> found = to_xarray(values, {"lat": [1.0, 2.0], "lon": [7.0, 8.0, 9.0]}, channels=["rain"])
+    >>> float(found["rain"].sel(lat=2.0, lon=8.0)), sorted(found.data_vars)
+    (4.0, ['rain', 'rain_std'])
+    """
+    import xarray as xr
+
+    axes = _axes(grid)
+    shape = tuple(map(len, axes.values()))
+    mean, std = (np.asarray(part) for part in (values.mean, values.std))
+    expected = (
+        len(mean) if examples is None else len(examples),
+        int(np.prod(shape)),
+        len(channels),
+    )
+    if mean.shape != expected or std.shape != expected or (examples is None) and len(mean) > 1:
+        raise ValueError(
+            f"values have the shape {list(mean.shape)}, but grid, channels and examples ask for "
+            f"{[1 if examples is None else expected[0], *expected[1:]]}: predict at "
+            "tfpn.grids.grid_points(grid), and name each output and, of several, each example."
+        )
+    dims, coords = list(axes), dict(axes)
+    if examples is not None:
+        name = "example" if example is None else example
+        dims, coords = [name, *dims], {name: list(examples), **coords}
+    found = {}
+    for number, name in enumerate(channels):
+        for suffix, part in (("", mean), ("_std", std)):
+            array = part[..., number].reshape(len(mean), *shape)
+            found[f"{name}{suffix}"] = (dims, array if examples is not None else array[0])
+    return xr.Dataset(found, coords)
+
+
+def _axes(grid):
+    axes = {name: numeric(name, array).astype(np.float64) for name, array in grid.items()}
+    for name, axis in axes.items():
+        if axis.ndim != 1 or not len(axis) or not np.all(np.isfinite(axis)):
+            raise ValueError(
+                f"grid: {name!r} has the shape {list(axis.shape)}; give a list of finite numbers."
+            )
+    if not axes:
+        raise ValueError("grid names no coordinate.")
+    return axes
+
+
+def _converted(where, convert):
+    if convert is None:
+        return where
+    found = np.asarray(convert(where), np.float64)
+    if found.ndim != 2 or len(found) != len(where):
+        raise ValueError(
+            f"convert gives the shape {list(found.shape)} for {len(where)} points; it must give "
+            "[n, d]."
+        )
+    return found

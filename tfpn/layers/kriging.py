@@ -1,0 +1,183 @@
+"""The posterior of the input's own channels at query points: GP regression with a trend."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfpn.checks import check_choice
+from tfpn.layers.base import GPPosteriorLayer
+from tfpn.math.kriging import krige, krige_covariance, trend_basis
+from tfpn.types import Array, ArrayLike, Config, KernelLike, Observations, Tensor
+
+# By the name that the layer takes: the number of basis functions in d dimensions.
+TRENDS = {"none": lambda dim: 0, "constant": lambda dim: 1, "linear": lambda dim: 1 + dim}
+
+# Of covariances that `Kriging.residuals` holds at once.
+_ENTRIES = 2**21
+
+
+AMPLITUDES = ("shared", "example")
+# Degrees of freedom at the start.
+_DOF = 10.0
+
+
+class Kriging(GPPosteriorLayer):
+    """Gaussian process regression of every channel at query points (`tfpn.math.kriging`).
+
+    Each channel is a trend, a zero-mean GP and noise, and is conditioned on its own readings. It
+    computes in float64.
+
+    Args:
+        trend: "none", "constant", or "linear" in the coordinates. Its coefficients have a normal
+            prior with learnable standard deviations.
+        amplitude: "shared", or "example" for a factor of each example's variances that its own
+            readings tell (see there, "degrees of freedom", which are learnt).
+        signal_std, length_scale, observation_noise, noise, kernel: as in `PNConv`; with
+            noise="channel" every channel has a prior of its own.
+        marginal_likelihood_weight: of the likelihood's part in the loss; it trains all parameters.
+
+    Input:
+        The observations, and query points [B, M, d].
+
+    Output:
+        A dict of values and variance [B, M, c] of the channels without noise, the variance "noise"
+        [B, 1, c] of readings, and "residuals" [B, N, c], readings less the trend (0 where there is
+        none).
+    """
+
+    def __init__(
+        self,
+        *,
+        trend: str = "constant",
+        amplitude: str = "shared",
+        length_scale: float = 1.0,
+        signal_std: float = 1.0,
+        observation_noise: float = 0.3,
+        noise: str = "shared",
+        kernel: KernelLike = "rbf",
+        marginal_likelihood_weight: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            length_scale=length_scale,
+            signal_std=signal_std,
+            observation_noise=observation_noise,
+            noise=noise,
+            kernel=kernel,
+            double_precision=True,
+            marginal_likelihood_weight=marginal_likelihood_weight,
+            # Points move with learnt scales, which the likelihood is to train.
+            marginal_likelihood_trains="all",
+            **kwargs,
+        )
+        self.trend = check_choice("trend", trend, tuple(TRENDS))
+        self.amplitude = check_choice("amplitude", amplitude, AMPLITUDES)
+
+    def build(self, observations_shape: Any, query_shape: Any = None) -> None:
+        dim, channels = self._built_for = self._check_shapes(observations_shape)
+        self._build_prior(channels, each=self._own_noise)
+        self.trend_size = TRENDS[self.trend](dim)
+        self.log_trend_std = self.add_weight(
+            name="log_trend_std", shape=(self.trend_size,), initializer="zeros"
+        )
+        self.log_dof = None
+        if self.amplitude == "example":
+            self.log_dof = self.add_weight(
+                name="log_dof", shape=(), initializer=keras.initializers.Constant(np.log(_DOF))
+            )
+        for name, start in (("centre", "zeros"), ("unit", "ones")):
+            weight = self.add_weight(name=name, shape=(dim,), initializer=start, trainable=False)
+            setattr(self, name, weight)
+
+    def call(self, observations: Observations, query: Tensor) -> dict[str, Tensor]:
+        points, values, variance = self._unpack(observations)
+        found = krige(*self._problem((points, values, variance), query), dof=self._dof())
+        mean, spread, residuals, factor, nll = (
+            tf.cast(getattr(found, name), self.algebra_dtype)
+            for name in ("mean", "variance", "residuals", "factor", "nll")
+        )
+        self._add_marginal_likelihood(nll, variance)
+        self._check_finite(mean, spread)
+        noise = tf.exp(2.0 * self._cast(self.log_observation_noise))
+        noise = noise * factor[:, None]
+        return {"values": mean, "variance": spread, "noise": noise, "residuals": residuals}
+
+    def covariance(self, observations: Observations, query: Tensor) -> Tensor:
+        """Posterior covariances between the query points, [B, c, M, M] in float64."""
+        problem = self._problem(self._unpack(observations), query)
+        covariance = krige_covariance(*problem)
+        if self.log_dof is None:
+            return covariance
+        return covariance * krige(*problem, dof=self._dof()).factor[..., None, None]
+
+    def _dof(self):
+        if self.log_dof is None:
+            return None
+        return tf.exp(tf.cast(self.log_dof, tf.float64))
+
+    def residuals(self, observations: Any) -> Array:
+        """Readings less the trend, [B, N, c] in float64; a few examples at a time."""
+        examples, count = observations["points"].shape[:2]
+        size = max(1, _ENTRIES // count**2)
+        found = []
+        for start in range(0, examples, size):
+            one = {key: value[start : start + size] for key, value in observations.items()}
+            problem = self._problem(self._unpack(one), one["points"][:, :1])
+            found.append(np.asarray(krige(*problem).residuals))
+        return np.concatenate(found)
+
+    def _problem(self, given: Any, query: Any) -> tuple[Any, Any, Any, Any]:
+        """The arguments of `krige`, in float64."""
+        observed = self._in_float64(*given)
+        query = tf.cast(self._cast(query), tf.float64)
+        centre, unit = (tf.cast(weight, tf.float64) for weight in (self.centre, self.unit))
+        basis = tuple(
+            trend_basis(places, self.trend_size, centre, unit)
+            for places in (observed.finite_points(), query)
+        )
+        return observed, query, basis, tf.exp(2.0 * tf.cast(self.log_trend_std, tf.float64))
+
+    def set_spacing(self, spacing: float) -> None:
+        """Nothing: `tfpn.models.field_start` finds this prior, which is that of the field."""
+
+    def assign(
+        self,
+        *,
+        length_scale: ArrayLike,
+        signal_std: ArrayLike,
+        noise: ArrayLike,
+        trend_std: ArrayLike,
+        centre: ArrayLike,
+        unit: ArrayLike,
+        dof: ArrayLike,
+    ) -> None:
+        """Sets all parameters, standard deviations and lengths as they are."""
+        weights: Any = (
+            (self.log_length_scale, np.log(length_scale)),
+            (self.log_signal_std, np.log(signal_std)),
+            (self.log_observation_noise, np.log(noise)),
+            (self.log_trend_std, np.log(trend_std)),
+            (self.centre, centre),
+            (self.unit, unit),
+            (self.log_dof, np.log(dof)),
+        )
+        for weight, value in weights:
+            if weight is None:
+                continue
+            weight.assign(np.broadcast_to(np.reshape(value, weight.shape), weight.shape))
+
+    def compute_output_spec(self, observations: Observations, query: Tensor) -> Any:
+        channels = observations["values"].shape[-1]
+        spec = self._spec((*query.shape[:2], channels))
+        spec["residuals"] = self._spec(observations["values"].shape)["values"]
+        spec["noise"] = self._spec((query.shape[0], 1, channels))["values"]
+        return spec
+
+    def get_config(self) -> Config:
+        config = {**super().get_config(), "trend": self.trend}
+        config["amplitude"] = self.amplitude
+        for fixed in ("double_precision", "marginal_likelihood_trains"):
+            config.pop(fixed)
+        return config

@@ -1,0 +1,255 @@
+"""Fields at query points: what a model with ``output="field"`` says."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfpn.checks import check_count, check_flag
+from tfpn.math.uncertainty import UNCERTAINTY
+from tfpn.models.field_start import start_field
+from tfpn.types import Array, ArrayLike, Distribution, Mixin, Observations, Tensor
+
+# Query points times examples that are read out at once.
+_AT_ONCE = 2**15
+# Examples from which the network starts, evenly spread over all.
+_EXAMPLES = 256
+
+
+class FieldPrediction(Mixin):
+    """Mix-in for a model whose ``_field`` is a `FieldPath`, or None where it predicts no field."""
+
+    _field: Any = None
+
+    @property
+    def finite_variance(self) -> bool:
+        """Whether `predict_distribution` works: whether the outputs have a finite variance."""
+        return self._field is not None or super().finite_variance
+
+    @property
+    def length_scales(self) -> Array:
+        """Length scales of the kriging prior in units of the points.
+
+        [d], or [c, d] where each channel has its own prior.
+
+        Raises:
+            ValueError: of a model without output="field".
+        """
+        lengths = np.exp(np.asarray(self._need_field("length_scales").kriging.log_length_scale))
+        dim = self.inputs_dict["points"].shape[-1]
+        return lengths[..., None] / self._field.factors() * np.ones(dim)
+
+    def predict_field(
+        self,
+        x: Observations,
+        query: Tensor,
+        *,
+        noise: bool = True,
+        joint: bool = False,
+        batch_size: int = 32,
+    ) -> Distribution:
+        """The field at any points, given readings.
+
+        Args:
+            x: the observations dict, without "query".
+            query: points [B, M, d], or [1, M, d] for the same ones in all examples.
+            noise: whether the variance is that of a reading at the point, whose noise the model
+                learnt, or that of the field alone.
+            joint: whether covariances between the query points are wanted. They take 40 bytes
+                B c M^2 once asked for, and nothing before.
+            batch_size: examples at a time.
+
+        Returns:
+            A `tfp.distributions.Normal` of batch shape [B, M, num_outputs], or with
+            uncertainty="sampled" a `tfp.distributions.MixtureSameFamily` of as many normal
+            distributions as there are draws. With ``joint`` a `tfpn.distributions.ProcessValues` of
+            batch shape [B, num_outputs] and event shape [M], which is normal, and for "sampled" has
+            the mixture's covariance. The contributions of kriging and network are taken as
+            independent.
+
+        Raises:
+            ValueError: of a model without output="field"; if ``x`` is not the model's input (keys,
+                shapes, entries), or the query has another shape or is not finite.
+            TypeError: for anything but a dict.
+
+        Example:
+
+        >>> import numpy as np, tfpn
+        >>> rng = np.random.default_rng(0)
+        >>> x = tfpn.observations(rng.uniform(size=(1, 30, 2)), rng.normal(size=(1, 30)))
+        >>> model = tfpn.models.PNCNN(
+        ...     None, num_outputs=1, output="field", channels=4, num_blocks=1)
+        >>> model.adapt(x)
+        >>> query = rng.uniform(size=(1, 5, 2))
+        >>> field = model.predict_field(x, query)
+        >>> field.mean().shape, field.stddev().shape
+        (TensorShape([1, 5, 1]), TensorShape([1, 5, 1]))
+        >>> model.predict_field(x, query, joint=True).covariance().shape
+        TensorShape([1, 1, 5, 5])
+        """
+        path = self._need_field("predict_field")
+        check_flag("noise", noise)
+        x, query = self._checked_with_query(x, query)
+        if check_flag("joint", joint):
+            return self._joint_field(path, {**x, "query": query}, noise)
+        return self._marginals({**x, "query": query}, noise, batch_size)
+
+    def predict_distribution(self, x: Observations, batch_size: int = 32) -> Distribution:
+        """As `Predictive.predict_distribution`; with output="field" `predict_field` at x["query"].
+
+        Args:
+            x: the input dict.
+            batch_size: examples at a time.
+
+        Raises:
+            ValueError: as there.
+        """
+        if self._field is None:
+            return super().predict_distribution(x, batch_size)
+        return self._marginals(x, True, batch_size)
+
+    def _marginals(self, x, noise, batch_size):
+        import tensorflow_probability as tfp
+
+        from tfpn.distributions.mixture import equal_mixture
+
+        moments = self._read_field(x, check_count("batch_size", batch_size))
+        factor, added = self._factor_and_noise()
+        offset, unit = self._unit()
+        values = moments["values"].astype(np.float64)
+        variance = moments["variance" if noise else "latent"].astype(np.float64)
+        variance = variance * np.square(unit) * factor + added * noise
+        dtype = moments["values"].dtype
+        mean = values * unit + offset
+        if not self._way.draws:
+            return tfp.distributions.Normal(mean.astype(dtype), np.sqrt(variance).astype(dtype))
+        draws = (moments[self._way.key] - values[:, None]) * unit * np.sqrt(factor)
+        # Of each draw's own normal distribution what the draws' spread does not hold.
+        inner = np.maximum(variance - np.mean(np.square(draws), axis=1), 0.0)
+        loc = np.moveaxis(mean[:, None] + draws, 1, -1).astype(dtype)
+        scale = np.sqrt(inner)[..., None].astype(dtype) + np.zeros_like(loc)
+        return equal_mixture(tfp.distributions.Normal(loc, scale))
+
+    def _read_field(self, x, batch_size):
+        """The moments at the query points, many of them piece by piece."""
+        x = self._checked(x)
+        if not isinstance(x, dict):
+            return self._predicted(self._moments, x, batch_size)
+        query = np.asarray(x["query"])
+        size = max(1, _AT_ONCE // max(1, min(batch_size, len(query))))
+        found = [
+            self._predicted(
+                self._moments, {**x, "query": query[:, start : start + size]}, batch_size
+            )
+            for start in range(0, max(query.shape[1], 1), size)
+        ]
+        axes = {key: 2 if key == self._way.key else 1 for key in found[0]}
+        return {key: np.concatenate([f[key] for f in found], axes[key]) for key in found[0]}
+
+    def _joint_field(self, path, x, noise):
+        """A `ProcessValues` of kriging and network."""
+        from tfpn.distributions.process_values import ProcessValues
+
+        moments = self._read_field(x, 32)
+        inputs = self.inputs_dict
+        found = path.features_model(inputs)(
+            {key: tf.convert_to_tensor(x[key], inputs[key].dtype) for key in inputs}
+        )
+        given, features = (
+            {key[len(part) :]: found[key] for key in found if key.startswith(part)}
+            for part in ("given_", "features_")
+        )
+        places = self._in_network(tf.cast(x["query"], given["points"].dtype))
+        readout = self.get_layer("readout")
+        outputs = moments["values"].shape[-1]
+        factor, added = (np.broadcast_to(some, [outputs]) for some in self._factor_and_noise())
+        offset, unit = (np.broadcast_to(some, [outputs]) for some in self._unit())
+        latent, whole = (moments[key].astype(np.float64) for key in ("latent", "variance"))
+
+        def channelwise(array):
+            return np.moveaxis(array, -1, -2)
+
+        scale = channelwise(np.broadcast_to(np.square(unit) * factor, latent.shape))
+        variance = channelwise(whole if noise else latent) * scale + (added * noise)[:, None]
+
+        def covariance():
+            logs = readout(features, places)["values"][..., outputs:]
+            root = tf.sqrt(tf.cast(path.sum.variance_factor(logs), tf.float64))
+            root = tf.linalg.matrix_transpose(root)
+            kernel = tf.square(tf.cast(path.sum.kernel, tf.float64))
+            kriged = tf.einsum("bcmn,ca->bamn", path.kriging.covariance(given, places), kernel)
+            total = kriged * root[..., None] * root[..., None, :]
+            if UNCERTAINTY[self._config["uncertainty"]].has_variance:
+                process = readout.process(features, places)
+                total += tf.cast(process.covariance(), tf.float64)[:, :outputs]
+            total *= scale[..., :1, None]
+            extra = variance - channelwise(latent) * scale
+            return total + tf.linalg.diag(tf.constant(extra))
+
+        mean = channelwise(moments["values"].astype(np.float64) * unit + offset)
+        prior = np.square(unit) * factor * np.maximum(latent.max(axis=(0, 1)), 1e-30)
+        return ProcessValues(mean, variance, covariance, tf.constant(prior), self.name)
+
+    @property
+    def _body_inputs(self):
+        # What kriging says of the readings comes from the layer that takes the query too.
+        return super()._body_inputs if self._field is None else self.inputs_dict
+
+    def _in_network(self, query):
+        path = self._field
+        return query if path is None or path.scale is None else path.scale(query)
+
+    def _need_field(self, what):
+        if self._field is None:
+            raise ValueError(
+                f"{what} is of models of fields: build {type(self).__name__} with "
+                "num_classes=None, num_outputs=... and output='field'."
+            )
+        return self._field
+
+    def _adapt_targets(self, data: Any, targets: ArrayLike | None) -> None:
+        path = self._field
+        # The outputs' units are those of the input's channels, but for outputs beyond them.
+        if path is None or path.sum.outputs > self.inputs_dict["values"].shape[-1]:
+            super()._adapt_targets(data, targets)
+
+    def _fit_first(self, layer, data, verbose):
+        if self._field is None:
+            super()._fit_first(layer, data, verbose)
+            return
+        # Of the same readings: it starts from what kriging found.
+        kriging = self._field.kriging
+        for weight, found in (
+            (layer.log_length_scale, kriging.log_length_scale),
+            (layer.log_signal_std, kriging.log_signal_std),
+            (layer.log_observation_noise, kriging.log_observation_noise),
+        ):
+            found = np.asarray(found)
+            weight.assign(np.broadcast_to(found if weight.shape else found.mean(), weight.shape))
+
+    def _enter(self, data, fit_priors):
+        """The data as the first convolution takes them, after the start of all that is before."""
+        if self._field is None:
+            return super()._enter(data, fit_priors)
+        path, count = self._field, self._field.sum.outputs
+        values = np.asarray(data["values"], np.float64)
+        variance = np.asarray(data["variance"], np.float64)
+        points = np.asarray(data["points"], np.float64)
+        values = np.where(np.isfinite(variance), values, np.nan)
+        offset, scale = self._target_scale.channel_statistics(values)
+        path.units.offset.assign(offset)
+        path.units.scale.assign(scale)
+        kept = min(len(offset), count)
+        for weight, given in (
+            (self._target_scale.offset, offset),
+            (self._target_scale.scale, scale),
+        ):
+            weight.assign(np.concatenate([given[:kept], np.asarray(weight)[kept:]]))
+        values, variance = path.units.apply(values, variance)
+        points = np.where(np.isfinite(variance).any(-1, keepdims=True), points, 0.0)
+        standard = {"points": points, "values": np.nan_to_num(values), "variance": variance}
+        start_field(standard, path.kriging, path.scale, fit=fit_priors)
+        some = slice(None, None, -(-len(points) // _EXAMPLES))
+        scaled = {key: array[some] for key, array in standard.items()}
+        scaled["points"] = scaled["points"] * path.factors()
+        return {**scaled, "values": path.kriging.residuals(scaled)}

@@ -1,0 +1,108 @@
+"""Values at points where nothing was read."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfpn.contract import check_observations
+from tfpn.tasks.hiding import check_field
+from tfpn.types import Array, ArrayLike, Model, Observations
+
+
+class Values(NamedTuple):
+    """Means and standard deviations, [B, M, c] each, in the readings' unit."""
+
+    mean: Array
+    std: Array
+
+    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
+        """The ends of the interval about the mean that holds ``level`` of a normal variable.
+
+        Example:
+
+        >>> import numpy as np
+        >>> from tfpn.tasks import Values
+        >>> low, high = Values(np.zeros(1), np.ones(1)).interval()
+        >>> high.round(2).tolist()
+        [1.96]
+
+        Raises:
+            ValueError: for a level that is not between 0 and 1.
+        """
+        from scipy import stats
+
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level must be between 0 and 1, found {level!r}.")
+        reach = stats.norm.ppf(0.5 + 0.5 * level) * self.std
+        return self.mean - reach, self.mean + reach
+
+
+def interpolate(
+    model: Model, x: Observations, query: ArrayLike, *, noise: bool = True, batch_size: int = 32
+) -> Values:
+    """What would be read at any points: between readings, beyond them, on a grid.
+
+    Args:
+        model: with ``output="field"``.
+        x: observations.
+        query: points [B, M, d], or [1, M, d] or [M, d] for the same ones in all examples.
+        noise: whether standard deviations are those of readings, or of the field alone.
+        batch_size: examples at a time.
+
+    Returns:
+        `Values` [B, M, outputs].
+
+    Raises:
+        ValueError: if the model predicts no field, or as `PNCNN.predict_field`.
+
+    Example: see `train`.
+    """
+    check_field(model)
+    query = np.asarray(query)
+    query = query[None] if query.ndim == 2 else query
+    found = model.predict_field(x, query, noise=noise, batch_size=batch_size)
+    return Values(np.asarray(found.mean()), np.asarray(found.stddev()))
+
+
+def impute(model: Model, x: Observations, *, batch_size: int = 32) -> Values:
+    """Fills gaps: every point of the input in every channel.
+
+    Args:
+        model: with ``output="field"`` and as many outputs as input channels.
+        x: observations. A gap is an entry of infinite variance; points without any reading are
+            filled too (padding as well: what comes out there means nothing).
+        batch_size: examples at a time.
+
+    Returns:
+        `Values` [B, N, c]. Where something was read, the mean is the reading itself and the
+        standard deviation that of its given variance.
+
+    Raises:
+        ValueError: as `interpolate`, or if the model does not predict all channels.
+
+    Example:
+
+    >>> import numpy as np, tfpn
+    >>> hours = np.arange(6.0).reshape(1, 6, 1)
+    >>> x = tfpn.observations(hours, [[1.0, 2.0, float("nan"), 4.0, 5.0, 6.0]])
+    >>> model = tfpn.models.PNCNN(
+    ...     None, num_outputs=1, output="field", spatial_dim=1, channels=2, num_blocks=1)
+    >>> model.adapt(x)
+    >>> filled = tfpn.tasks.impute(model, x)
+    >>> filled.mean[0, :2, 0].tolist(), bool(abs(filled.mean[0, 2, 0] - 3) < 0.3)
+    ([1.0, 2.0], True)
+    """
+    check_field(model)
+    x = check_observations(x)
+    if model.output.shape[-2] != x["values"].shape[-1]:
+        raise ValueError(
+            f"the model has {model.output.shape[-2]} outputs, but the input has "
+            f"{x['values'].shape[-1]} channels: build it with num_outputs="
+            f"{x['values'].shape[-1]} to fill them all."
+        )
+    query: Any = np.where(np.isfinite(x["points"]), x["points"], 0)
+    found = interpolate(model, x, query, batch_size=batch_size)
+    known = np.isfinite(x["variance"])
+    mean = np.where(known, x["values"], found.mean)
+    std = np.where(known, np.sqrt(np.where(known, x["variance"], 0.0)), found.std)
+    return Values(mean.astype(found.mean.dtype), std.astype(found.std.dtype))

@@ -1,0 +1,219 @@
+"""Forecasts: histories and futures cut from long series."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tfpn.checks import check_number, check_positive
+from tfpn.contract import observations
+from tfpn.ragged import numeric
+from tfpn.tasks.filling import Values, interpolate
+from tfpn.types import Array, ArrayLike, Model
+
+# What is known of any time in advance, by the time: [...] -> [..., p].
+Covariates = Callable[[Array], Array] | None
+
+
+def season(times: ArrayLike, period: float) -> Array:
+    """Where in a period times are: a point of the unit circle, [...] -> [..., 2].
+
+    As coordinates they make a kernel periodic: on the circle the RBF kernel is the usual periodic
+    one, and with the time beside them, whose length scale is its own (``ard``), patterns that
+    change slowly from period to period.
+
+    Args:
+        times: of any shape.
+        period: in their unit, such as 24 for the hour of the day.
+
+    Raises:
+        ValueError: for a period that is not positive.
+
+    Example:
+
+    >>> from tfpn.tasks import season
+    >>> season([0.0, 6.0, 24.0], 24).round(6).tolist()
+    [[1.0, 0.0], [0.0, 1.0], [1.0, -0.0]]
+    """
+    angle = 2.0 * np.pi * numeric("times", times) / check_positive("period", period)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+
+
+def windows(
+    times: ArrayLike,
+    values: ArrayLike,
+    *,
+    history: float,
+    horizon: float,
+    step: float | None = None,
+    start: float | None = None,
+    stop: float | None = None,
+    covariates: Covariates = None,
+    variance: Any = None,
+) -> tuple[dict[str, Array], Array, Array]:
+    """Cuts a long series into windows: a history each, and the future that follows it.
+
+    A window with the origin t has the readings at times in [t - history, t) as its observations
+    and those in [t, t + horizon) as query points and targets. Times count from its origin.
+
+    Args:
+        times: of the readings, [T], in any order.
+        values: [T] or [T, c], NaN where nothing was read.
+        history, horizon: lengths, in the unit of the times.
+        step: from one origin to the next, by default the horizon: futures do not overlap.
+        start, stop: the first origin and the end of the last future; by default all that the times
+            allow.
+        covariates: function of times [n], not less the origin, that gives numbers [n, p] which are
+            known in advance, such as ``lambda t: tfpn.tasks.season(t, 24)``. They become further
+            coordinates of points and query.
+        variance: of the readings' noise, as for `tfpn.observations`: None, a number or one for each
+            channel.
+
+    Returns:
+        The model's input (with "query"), targets [B, M, c], NaN where there is none, and the
+        origins [B]. Windows without a reading in their history or future are left out.
+
+    Raises:
+        TypeError: if times or values are no numbers.
+        ValueError: for other shapes, times that are not finite, lengths that are not positive, or
+            if there is no window.
+
+    Example:
+
+    >>> import numpy as np, tfpn
+    >>> hours = np.arange(10.0)
+    >>> x, y, origins = tfpn.tasks.windows(hours, hours ** 2, history=4, horizon=2)
+    >>> origins.tolist(), x["points"][0, :, 0].tolist()
+    ([4.0, 6.0, 8.0], [-4.0, -3.0, -2.0, -1.0])
+    >>> x["query"][0, :, 0].tolist(), y[0, :, 0].tolist()
+    ([0.0, 1.0], [16.0, 25.0])
+    """
+    times, values = _read_series(times, values)
+    history = check_positive("history", history)
+    horizon = check_positive("horizon", horizon)
+    step = horizon if step is None else check_positive("step", step)
+    seen = np.isfinite(values).any(axis=-1)
+    times, values = times[seen], values[seen]
+    order = np.argsort(times, kind="stable")
+    times, values = times[order], values[order]
+    if not len(times):
+        raise ValueError("values holds no reading: there is nothing to cut.")
+    first = times[0] + history if start is None else check_number("start", start, -np.inf)
+    last = times[-1] if stop is None else check_number("stop", stop, -np.inf)
+    # A future that begins at the last reading has one.
+    count = int(np.floor((last - first) / step + 1e-9)) + 1
+    origins, pieces = [], []
+    for origin in first + step * np.arange(max(count, 0)):
+        if stop is not None and origin + horizon > stop * (1.0 + 1e-12):
+            break
+        begin, middle, end = np.searchsorted(times, [origin - history, origin, origin + horizon])
+        if begin < middle < end:
+            origins.append(origin)
+            pieces.append((slice(begin, middle), slice(middle, end)))
+    if not origins:
+        raise ValueError(
+            f"no window has a reading in its history of {history:g} and its horizon of "
+            f"{horizon:g}: the readings are from {times[0]:g} to {times[-1]:g}."
+        )
+    points = [
+        _coordinates(times[past], origin, covariates)
+        for origin, (past, _) in zip(origins, pieces, strict=True)
+    ]
+    x = observations(points, [values[past] for past, _ in pieces], variance)
+    size = max(future.stop - future.start for _, future in pieces)
+    query = np.zeros((len(origins), size, points[0].shape[1]), x["points"].dtype)
+    targets = np.full((len(origins), size, values.shape[1]), np.nan, x["values"].dtype)
+    for row, (origin, (_, future)) in enumerate(zip(origins, pieces, strict=True)):
+        number = future.stop - future.start
+        query[row, :number] = _coordinates(times[future], origin, covariates)
+        query[row, number:] = query[row, number - 1]
+        targets[row, :number] = values[future]
+    return {**x, "query": query}, targets, np.array(origins)
+
+
+def forecast(
+    model: Model,
+    times: ArrayLike,
+    values: ArrayLike,
+    future: ArrayLike,
+    *,
+    history: float | None = None,
+    origin: float | None = None,
+    covariates: Covariates = None,
+    variance: Any = None,
+) -> Values:
+    """What will be read at future times, after a series of readings.
+
+    Args:
+        model: with ``output="field"``, trained on `windows` with the same history and covariates.
+        times, values, covariates, variance: as in `windows`; times may not lie beyond ``origin``.
+        future: times [M] to be forecast.
+        history: length of what is read of the series, by default all.
+        origin: the time from which times count, by default the first of ``future``.
+
+    Returns:
+        `Values` [1, M, outputs].
+
+    Raises:
+        TypeError, ValueError: as `windows`; if nothing was read in the history.
+
+    Example:
+
+    >>> import numpy as np, tfpn
+    >>> hours = np.arange(0.0, 96.0)
+    >>> values = np.sin(2 * np.pi * hours / 24)
+    >>> def clock(times):
+    ...     return tfpn.tasks.season(times, 24)
+    >>> x, y, _ = tfpn.tasks.windows(hours, values, history=48, horizon=12, covariates=clock)
+    >>> model = tfpn.models.PNCNN(None, num_outputs=1, output="field", spatial_dim=3,
+    ...     ard=(0, 1, 1), trend="linear", channels=2, num_blocks=1)
+    >>> model.adapt({key: x[key] for key in ("points", "values", "variance")})
+    >>> next_day = tfpn.tasks.forecast(
+    ...     model, hours, values, 96.0 + np.arange(24.0), history=48, covariates=clock)
+    >>> next_day.mean.shape, bool(np.abs(next_day.mean[0, :, 0] - values[:24]).max() < 0.1)
+    ((1, 24, 1), True)
+    """
+    times, values = _read_series(times, values)
+    future = numeric("future", future).astype(np.float64)
+    if future.ndim != 1 or not len(future) or not np.all(np.isfinite(future)):
+        raise ValueError(
+            f"future: found the shape {list(future.shape)}; give a list of finite times [M]."
+        )
+    start = future.min() if origin is None else check_number("origin", origin, -np.inf)
+    seen = np.isfinite(values).any(axis=-1) & (times < start)
+    if history is not None:
+        seen &= times >= start - check_positive("history", history)
+    if not seen.any():
+        raise ValueError(f"no reading lies in the history before {start:g}.")
+    past = _coordinates(times[seen], start, covariates)
+    x = observations([past], [values[seen]], variance)
+    return interpolate(model, x, _coordinates(future, start, covariates))
+
+
+def _read_series(times, values):
+    times, values = (
+        numeric(n, a).astype(np.float64) for n, a in (("times", times), ("values", values))
+    )
+    if times.ndim != 1 or values.ndim not in (1, 2) or len(values) != len(times):
+        raise ValueError(
+            f"times and values have the shapes {list(times.shape)} and {list(values.shape)}; give "
+            "[T], and [T] or [T, c]."
+        )
+    if not np.all(np.isfinite(times)):
+        raise ValueError("times holds NaN or infinity; leave out readings without a time.")
+    return times, values[:, None] if values.ndim == 1 else values
+
+
+def _coordinates(times: Array, origin: float, covariates: Covariates) -> Array:
+    """Times from the origin on, and what is known of them, [n, 1 + p]."""
+    since = (times - origin)[:, None]
+    if covariates is None:
+        return since
+    known = numeric("covariates", covariates(times)).astype(np.float64)
+    known = known[:, None] if known.ndim == 1 else known
+    if known.ndim != 2 or len(known) != len(times) or not np.all(np.isfinite(known)):
+        raise ValueError(
+            f"covariates gives the shape {list(known.shape)} for {len(times)} times; it must give "
+            "finite numbers [n, p]."
+        )
+    return np.concatenate([since, known], axis=1)
