@@ -1,12 +1,18 @@
 """A model's symbolic inputs, and looks at the data that it starts from."""
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
 from tfpn.types import Array, DType, Tensor
+
+# Standard deviations from 0 of a channel's mean that `adapt` warns of: from there on the noise that
+# is fitted shows the mean. And the relative deviation of a constant in float32.
+_FAR = 10.0
+_ROUNDING = 1e-7
 
 
 def network_inputs(dim: int, channels: int, dtype: DType, query: bool = False) -> dict[str, Any]:
@@ -36,6 +42,28 @@ def warn_of_unequal(variance: Array) -> None:
             "the channels of some points have different variances, of which "
             "input_noise='shared' takes the mean: build the model with input_noise='channel' "
             "to keep them apart.",
+            stacklevel=3,
+        )
+
+
+def warn_of_offsets(values: Array, variance: Array, channels: Sequence[int]) -> None:
+    """Warns of channels whose mean is further from 0 than `_FAR` of their standard deviations."""
+    far = []
+    for channel in channels:
+        readings = values[..., channel][np.isfinite(variance[..., channel])].astype(np.float64)
+        if readings.size < 2:
+            continue
+        # Relative to the largest, whose square may not be a number.
+        largest = np.abs(readings).max() or 1.0
+        mean, deviation = (readings / largest).mean(), (readings / largest).std()
+        # A constant has the deviation of its rounding.
+        if _ROUNDING * abs(mean) < deviation < abs(mean) / _FAR:
+            far.append(f"{channel} ({largest * mean:.3g}, {largest * deviation:.3g})")
+    if far:
+        warnings.warn(
+            "values: these channels have means far from 0 (mean, standard deviation): "
+            f"{', '.join(far)}. Priors have the mean 0, so that what varies counts for little "
+            "beside the mean: subtract a constant from each, the same in training and prediction.",
             stacklevel=3,
         )
 
