@@ -123,7 +123,7 @@ class _PNEstimator(BaseEstimator):
         arguments = {"verbose": 0, **(self.fit_kwargs or {}), **arguments}
         X = _packed(X)
         self.model_ = self.model(outputs, **(self.model_kwargs or {}))
-        vars(self).pop("n_features_in_", None)  # of an earlier fit
+        self.__dict__.pop("n_features_in_", None)  # of an earlier fit
         x = self._unpack(X)
         self.n_features_in_ = np.shape(X)[-1]
         check_consistent_length(X, y)
