@@ -265,6 +265,27 @@ class TestScikitLearn:
             estimator.predict(np.zeros((2, 6, 5)))
         with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             estimator.fit(pack(x), y[:7])
+        # A fit begins anew, with other channels, too.
+        wide = np.concatenate([pack(x), pack(x)[..., 1:]], axis=-1)
+        again = PNClassifier(Recorder).fit(pack(x), y)
+        assert again.fit(wide, y).n_features_in_ == wide.shape[-1] == 5
+
+    @pytest.mark.parametrize("thin", [None, (0.2, 0.6)])
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"validation_split": 1.5}, "validation_split must be .*found 1.5"),
+            ({"validation_split": 1.0}, "validation_split must be .*found 1.0"),
+            ({"validation_data": (np.zeros((2, 6, 3)),)}, "validation_data .*found no y"),
+        ],
+    )
+    def test_bad_validation_is_named(self, thin, arguments, message):
+        x, y = waves()
+        with pytest.raises(ValueError, match=message):
+            estimator = PNClassifier(Recorder, thin=thin)
+            estimator.fit(pack(x), y, **arguments)
+        with pytest.raises(NotFittedError):  # not weights that nothing has trained
+            estimator.predict(pack(x))
 
 
 class Recorder:

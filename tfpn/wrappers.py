@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from tfpn.augmentation import check_thinning
-from tfpn.checks import check_count
+from tfpn.checks import check_count, check_number
 from tfpn.contract import KEYS, check_observations
 from tfpn.long_tables import from_frame
 from tfpn.types import Array, ArrayLike, Observations
@@ -123,6 +123,16 @@ class _PNEstimator(BaseEstimator):
         arguments = {"verbose": 0, **(self.fit_kwargs or {}), **arguments}
         X = _packed(X)
         self.model_ = self.model(outputs, **(self.model_kwargs or {}))
+        self.__dict__.pop("n_features_in_", None)  # of an earlier fit
+        try:
+            self._train(X, y, arguments, targets, strata)
+        except Exception:
+            del self.model_  # which predicts nothing yet
+            raise
+        return self
+
+    def _train(self, X, y, arguments, targets, strata):
+        """Adapts and trains the model that was built."""
         x = self._unpack(X)
         self.n_features_in_ = np.shape(X)[-1]
         check_consistent_length(X, y)
@@ -130,6 +140,8 @@ class _PNEstimator(BaseEstimator):
             arguments["validation_data"] = self._validation(*arguments["validation_data"])
         if self.thin is not None:
             check_thinning(self.thin)
+        if arguments.get("validation_split") is not None:
+            check_number("validation_split", arguments["validation_split"], low=0.0, high=1.0)
         self.model_.adapt(x, targets)
         if arguments.get("validation_split"):
             # Keras takes the last examples, which of a sorted table are of one class.
@@ -139,20 +151,11 @@ class _PNEstimator(BaseEstimator):
                 arguments["sample_weight"] = np.asarray(arguments["sample_weight"])[order]
         fit = self.model_.fit if self.thin is None else self._fit_thinned
         self.history_ = fit(x, y, **arguments).history
-        return self
 
     def _fit_thinned(
-        self,
-        x,
-        y,
-        *,
-        batch_size=None,
-        sample_weight=None,
-        validation_split=0.0,
-        shuffle=True,
-        callbacks=(),
-        **arguments,
-    ):
+        self, x, y, *, batch_size=None, sample_weight=None, validation_split=0.0, shuffle=True,
+        callbacks=(), **arguments,
+    ):  # fmt: skip
         """Keras's fit on examples that are thinned anew in every epoch, but for those held back."""
         import keras
 
@@ -184,8 +187,10 @@ class _PNEstimator(BaseEstimator):
             batches, shuffle=False, callbacks=[anew, *(callbacks or ())], **arguments
         )
 
-    def _validation(self, X, y, *weights):
+    def _validation(self, X, y=None, *weights):
         """``validation_data`` as the model takes it."""
+        if y is None:
+            raise ValueError("validation_data must be (X, y) or (X, y, weights), found no y in it.")
         return self._unpack(_packed(X)), self._encoded("validation_data", y), *weights
 
     def _unpack(self, X):

@@ -130,6 +130,41 @@ def test_warns_of_white_noise_by_channel():
         series().adapt(x, fit_priors=False)
 
 
+def test_warns_of_means_far_from_zero():
+    """Beside a mean of 300 the prior's noise, 0.1 in truth, starts above that."""
+    x = smooth(np.random.default_rng(1), channels=3)
+    x["values"] += np.array([0.0, 300.0, 15.0], x["values"].dtype)
+    x["values"][..., 2] *= 1e-30
+    model = series()
+    with pytest.warns(UserWarning, match=r"means far from 0.*: 1 \(300, 2\.\d+\)\. Priors"):
+        model.adapt(x)
+    x["values"][..., 1] = 300.0  # a constant
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.adapt(x, fit_priors=False)
+        # Of a vector field there is no constant to subtract.
+        where = np.random.default_rng(2).uniform(size=(4, 9, 2))
+        turning(in_fields={1: 1}).adapt(tfpn.observations(where, where + 300), fit_priors=False)
+    with pytest.warns(UserWarning, match=r"means far from 0.*: 0 \(30"):
+        scalar = tfpn.observations(where, where[..., :1] + 300)
+        turning(in_fields={0: 1}).adapt(scalar, fit_priors=False)
+
+
+def test_warns_of_channels_of_unlike_size_that_share_a_prior():
+    x = smooth(np.random.default_rng(1), channels=3)
+    x["values"] *= np.array([1.0, 5e-3, 1.0], x["values"].dtype)
+    with pytest.warns(
+        UserWarning, match=r"channel \d has .* and channel 1 one of 0\.0\d+, and one"
+    ):
+        plain(spatial_dim=1, in_channels=3).adapt(x, fit_priors=False)
+    x["values"][..., 1] *= 10.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plain(spatial_dim=1, in_channels=3).adapt(x, fit_priors=False)
+        x["values"][..., 1] = 0.0  # never anything else: no size to go by
+        plain(spatial_dim=1, in_channels=3).adapt(x, fit_priors=False)
+
+
 @pytest.mark.parametrize(("length", "level"), [(1e-12, 1e-15), (1e12, 1e15)])
 def test_tiny_and_huge_units_in_float32(length, level):
     x = smooth(np.random.default_rng(4), dim=2)

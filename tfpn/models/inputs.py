@@ -1,12 +1,20 @@
 """A model's symbolic inputs, and looks at the data that it starts from."""
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
 from tfpn.types import Array, DType, Tensor
+
+# Standard deviations from 0 of a channel's mean that `adapt` warns of: from there on the noise that
+# is fitted shows the mean. And the relative deviation of a constant in float32.
+_FAR = 10.0
+_ROUNDING = 1e-7
+# Root mean squares that one prior serves: the noise that is fitted is at least 1e-3 of the largest.
+_UNLIKE = 1e2
 
 
 def network_inputs(dim: int, channels: int, dtype: DType, query: bool = False) -> dict[str, Any]:
@@ -36,6 +44,49 @@ def warn_of_unequal(variance: Array) -> None:
             "the channels of some points have different variances, of which "
             "input_noise='shared' takes the mean: build the model with input_noise='channel' "
             "to keep them apart.",
+            stacklevel=3,
+        )
+
+
+def warn_of_offsets(values: Array, variance: Array, channels: Sequence[int]) -> None:
+    """Warns of channels whose mean is further from 0 than `_FAR` of their standard deviations."""
+    far = []
+    for channel in channels:
+        readings = values[..., channel][np.isfinite(variance[..., channel])].astype(np.float64)
+        if readings.size < 2:
+            continue
+        # Relative to the largest, whose square may not be a number.
+        largest = np.abs(readings).max() or 1.0
+        mean, deviation = (readings / largest).mean(), (readings / largest).std()
+        # A constant has the deviation of its rounding.
+        if _ROUNDING * abs(mean) < deviation < abs(mean) / _FAR:
+            far.append(f"{channel} ({largest * mean:.3g}, {largest * deviation:.3g})")
+    if far:
+        warnings.warn(
+            "values: these channels have means far from 0 (mean, standard deviation): "
+            f"{', '.join(far)}. Priors have the mean 0, so that what varies counts for little "
+            "beside the mean: subtract a constant from each, the same in training and prediction.",
+            stacklevel=3,
+        )
+
+
+def warn_of_sizes(values: Array, variance: Array) -> None:
+    """Warns of channels of one prior of which the largest is `_UNLIKE` times the smallest."""
+    sizes = {}
+    for channel in range(values.shape[-1]):
+        readings = values[..., channel][np.isfinite(variance[..., channel])].astype(np.float64)
+        largest = np.abs(readings).max(initial=0.0)
+        if largest:
+            sizes[channel] = largest * np.sqrt(np.mean(np.square(readings / largest)))
+    if not sizes:
+        return
+    low, high = min(sizes, key=sizes.__getitem__), max(sizes, key=sizes.__getitem__)
+    if sizes[high] > _UNLIKE * sizes[low]:
+        warnings.warn(
+            f"values: channel {high} has a root mean square of {sizes[high]:.3g} and channel {low} "
+            f"one of {sizes[low]:.3g}, and one prior serves both, so that the small one passes for "
+            "noise: scale each channel to a spread of about 1, the same in training and "
+            "prediction.",
             stacklevel=3,
         )
 

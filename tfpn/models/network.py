@@ -19,7 +19,13 @@ from tfpn.math.posterior import NOISE
 from tfpn.models.checked import Checked
 from tfpn.models.field_layers import FieldScale
 from tfpn.models.head import domain_unit
-from tfpn.models.inputs import check_shared, first_examples, warn_of_unequal
+from tfpn.models.inputs import (
+    check_shared,
+    first_examples,
+    warn_of_offsets,
+    warn_of_sizes,
+    warn_of_unequal,
+)
 from tfpn.models.predictive import Predictive, not_calibrated
 from tfpn.models.prior_start import Verbose, fit_first_prior
 from tfpn.models.readings_seen import ReadingsSeen
@@ -138,6 +144,10 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         """The variances [B, N, blocks] of what may differ in variance; warns where some do."""
         return variance
 
+    def _scalar_channels(self):
+        """The input's channels from which a constant may be subtracted."""
+        return range(self.inputs_dict["values"].shape[-1])
+
     @property
     def blocks(self) -> list[Any]:
         """The network's blocks, a list of `tfpn.models.blocks.Block`."""
@@ -205,6 +215,8 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
                 their digits, if channels of a point differ in variance and "shared" averages it, if
                 points look like degrees on both sides of the date line, if readings look
                 independent of each other (their length scale then starts at half of their spacing),
+                if a channel's mean is more than ten of its standard deviations from 0, if one of
+                the channels that share a prior is a hundred times as large as another,
                 or if targets are so far from 0 that their differences have lost their digits.
         """
         inputs, given = self.inputs_dict, data
@@ -228,6 +240,9 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         if not NOISE[self._config["input_noise"]].each:
             warn_of_unequal(noise)
         data = self._enter(data, fit_priors)
+        warn_of_offsets(data["values"], data["variance"], self._scalar_channels())
+        if np.ndim(self.pn_layers[0].log_length_scale) == 0:  # one prior for all channels
+            warn_of_sizes(data["values"], data["variance"])
         spacing = point_spacing(data["points"], data["variance"])
         dtype = inputs["points"].dtype
         if not float(np.finfo(dtype).tiny) < spacing**2 < float(np.finfo(dtype).max):

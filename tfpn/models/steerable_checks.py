@@ -81,6 +81,10 @@ class FieldInput(Mixin):
                 )
         super()._check_missing(variance)
 
+    def _scalar_channels(self):
+        blocks = np.asarray(block_numbers(self.in_fields))
+        return np.flatnonzero(np.bincount(blocks)[blocks] == 1)
+
     def _block_noise(self, variance):
         blocks = np.asarray(block_numbers(self.in_fields))
         parts = [variance[..., blocks == block] for block in np.unique(blocks)]
