@@ -158,6 +158,8 @@ def compare(places, values, years, split, options):
         found = [method.predict(*pair) for pair in zip(given, queries, strict=True)]
         yield name, scores(truth, *map(np.concatenate, zip(*found, strict=True))), begin
     for name, trained in (("tfpn field, untrained", False), ("tfpn field, trained", True)):
+        if trained and not options.epochs:
+            continue
         begin, model = time.perf_counter(), FieldModel(options, trained)
         model.fit(months["train"], months["validation"])
         found = model.predict(given, queries)
@@ -172,7 +174,7 @@ def main():
     parser.add_argument("--hidden", type=float, default=0.3, help="part of the stations left out")
     parser.add_argument("--months", type=int, default=144, help="test months")
     parser.add_argument("--training-months", type=int, default=216)
-    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--epochs", type=int, default=15, help="0: the prior alone")
     parser.add_argument("--channels", type=int, default=16)
     parser.add_argument("--blocks", type=int, default=2)
     parser.add_argument("--rate", type=float, default=3e-3)

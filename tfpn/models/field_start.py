@@ -25,7 +25,6 @@ _WORK = 6e7
 _STEPS = 80
 # Where the search starts.
 _LENGTHS = 0.1, 0.3, 1.0, 3.0
-_NOISES = 0.1, 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,16 +196,11 @@ def _least(likelihood, theta, form):
 
     if not np.size(likelihood._values):
         return theta
-    starts = []
-    for length in _LENGTHS:
-        for noise in _NOISES:
-            start = theta.copy()
-            start[: form.priors] = np.log(length)
-            start[2 * form.priors : 3 * form.priors] = np.log(noise)
-            starts.append(start)
+    starts = np.tile(theta, (len(_LENGTHS), 1))
+    starts[:, : form.priors] = np.log(_LENGTHS)[:, None]
     best = min(starts, key=lambda start: likelihood(start)[0])
     found = optimize.minimize(
         likelihood, best, jac=True, method="L-BFGS-B", bounds=form.bounds(),
-        options={"maxiter": _STEPS, "ftol": 1e-8, "gtol": 1e-5},
+        options={"maxiter": _STEPS, "ftol": 1e-7, "gtol": 1e-5},
     )  # fmt: skip
     return found.x

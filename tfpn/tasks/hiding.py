@@ -133,7 +133,7 @@ class HiddenReadings(keras.utils.PyDataset):
         seed = np.random.default_rng([self._seed, self._epoch, index])
         return hide(batch, seed=seed, **self._options)
 
-    def on_epoch_end(self):
+    def on_epoch_end(self) -> None:
         """Other readings, and another order."""
         self._epoch += 1
         self._shuffle()
