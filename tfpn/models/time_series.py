@@ -211,22 +211,13 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
         if num_statics:
             check_count("num_statics", num_statics)
         box: Any = read_pooling(pooling)
-        pooling = box
-        query = read_query(query, pooling)
+        query = read_query(query, box)
         windows = check_count("windows", windows)
         beside = bool(num_statics) or missingness == "counts"
         config |= read_field(
-            output,
-            num_outputs,
-            observation_noise,
-            1,
-            False,
-            trend,
-            amplitude,
-            kriging_kernel,
-            windows=(windows, 1),
-            context=(context if beside else "features", "features"),
-        )
+            output, num_outputs, observation_noise, 1, False, trend, amplitude, kriging_kernel,
+            windows=(windows, 1), context=(context if beside else "features", "features"),
+        )  # fmt: skip
         del config["ard"]  # of one dimension
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # also where it came from the global policy, for reloading
@@ -259,7 +250,7 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
             "observation_noise": observation_noise,
             "marginal_likelihood_weight": marginal_likelihood_weight,
             "marginal_likelihood_trains": marginal_likelihood_trains,
-            "pooling": pooling,
+            "pooling": box,
             "dtype": dtype,
             "name": name,
         }
@@ -346,7 +337,7 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
         if context != "head" and known is not None:
             given["constant"] = known
         if "constant" in given or clock:
-            first.known = KnownSeries(pooling if clock else None, dtype=dtype, name="known")
+            first.known = KnownSeries(box if clock else None, dtype=dtype, name="known")
 
         def distinct(features, name):
             return features if weights is None else Faded(dtype=dtype, name=name)(features, weights)
@@ -368,7 +359,7 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
             calibrated: Any = range(field.sum.outputs)
         else:
             pools = pooling_layers(
-                pooling,
+                box,
                 windows,
                 observation_noise=feature_noise,
                 marginal_likelihood_weight=marginal_likelihood_weight / windows,
@@ -384,7 +375,7 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
             units = num_classes if num_outputs is None else num_outputs
             head, way = linear_head(units, dtype), UNCERTAINTY[uncertainty]()
             outputs = head_outputs(head, moments, way, num_classes)
-            calibrated = calibrated_outputs(num_outputs, pooling, way)
+            calibrated = calibrated_outputs(num_outputs, box, way)
         super().__init__(
             inputs,
             outputs,
