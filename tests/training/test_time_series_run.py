@@ -67,6 +67,7 @@ def killed(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_an_interrupted_run_ends_like_an_uninterrupted_one(recipe, tmp_path, monkeypatch, killed):
     whole = training.train(recipe, tmp_path / "whole", verbose=0)
     log = training.read_log(tmp_path / "whole" / "log.csv")
