@@ -5,13 +5,12 @@ import doctest
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import tfpn
 from tfpn.coordinates import sphere
 from tfpn.grids import from_xarray, grid_points, to_xarray
 from tfpn.tasks import Values
-
-xr = pytest.importorskip("xarray")
 
 
 def dataset(seed=0):
@@ -98,8 +97,6 @@ def test_bad_arguments_are_named():
 @pytest.mark.parametrize("kind", ["Float64", "double[pyarrow]"])
 def test_tables_of_nullable_and_arrow_types(kind):
     """Missing entries of pandas's own types are left out like NaN."""
-    if "pyarrow" in kind:
-        pytest.importorskip("pyarrow")
     plain = pd.DataFrame(
         {"id": [1, 1, 2, 2], "t": [0.0, 1.0, 0.5, 2.0], "v": [1.0, None, 3.0, 4.0]}
     )
@@ -112,7 +109,6 @@ def test_tables_of_nullable_and_arrow_types(kind):
 
 
 def test_stamps_of_arrow():
-    pytest.importorskip("pyarrow")
     stamps = pd.Series(pd.to_datetime(["2024-01-01 06:00", "2024-01-02 00:00"], utc=True))
     arrow = stamps.astype("timestamp[us, UTC][pyarrow]")
     found = tfpn.coordinates.hours_since(arrow, "2024-01-01T00:00Z")
