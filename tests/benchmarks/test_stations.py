@@ -71,8 +71,8 @@ def test_baselines_never_see_what_is_left_out(path, monkeypatch):
             return [(np.zeros(len(places)), np.ones(len(places))) for places in queries]
 
     monkeypatch.setattr(stations, "FieldModel", Field)
-    options = argparse.Namespace(hidden=0.3, months=2, training_months=10, epochs=1)
-    kept = ("ordinary kriging", "inverse distance", "gradient boosting")
+    options = argparse.Namespace(hidden=0.3, months=1, training_months=4, epochs=1)
+    kept = "ordinary kriging", "inverse distance"
     chosen = {name: stations_baselines.BASELINES[name] for name in kept}
     monkeypatch.setattr(stations, "BASELINES", chosen)
     found = {
@@ -81,4 +81,3 @@ def test_baselines_never_see_what_is_left_out(path, monkeypatch):
     }
     assert list(found)[-1] == "tfpn field, trained"
     assert found["inverse distance"]["rmse"] < 0.4 < found["ordinary kriging"]["rmse"]
-    assert found["gradient boosting"]["rmse"] < found["ordinary kriging"]["rmse"]
