@@ -40,10 +40,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if blocks(text)])
-def test_code_blocks_run(name, tmp_path, monkeypatch, request):
-    """The first page trains by graphs as a user does, the others eagerly: a step or two each."""
-    if name != "start.md":
-        request.getfixturevalue("eagerly")
+def test_code_blocks_run(name, tmp_path, monkeypatch, eagerly):
+    """Without tracing: a step or two each. The example below trains by graphs as a user does."""
     monkeypatch.chdir(tmp_path)
     # Keras Tuner collects the garbage of the whole process, which takes longer than its page.
     monkeypatch.setattr("gc.collect", lambda *arguments: 0)

@@ -242,15 +242,23 @@ CASES = {
 }  # fmt: skip
 
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-# Float32 has a way of its own where a prior is conditioned, and nowhere else.
+# Float32 has a way of its own where a prior is conditioned, but draws are conditioned in float64.
 where_dtypes_differ = pytest.mark.parametrize(
     "case, dtype",
     [
         pytest.param(case, dtype, id=f"{name}-{dtype}")
         for name, case in CASES.items()
         for dtype in ("float64", "float32")
-        if dtype == "float64" or "log_signal_std" in case.weights
+        if dtype == "float64" or ("log_signal_std" in case.weights and "sampled" not in name)
     ],
+)
+# Of each kind of layer, and of each way to condition, one is compiled by XLA: it takes seconds.
+COMPILED = (
+    *("conv", "conv_channel", "conv_sampled", "relu", "mix", "norm", "pool_box"),
+    *("steerable_conv", "gated_relu", "steerable_mix", "steerable_norm"),
+)
+every_compiled_case = pytest.mark.parametrize(
+    "case", [CASES[name] for name in COMPILED], ids=COMPILED
 )
 every_layer = pytest.mark.parametrize(
     "case",

@@ -48,13 +48,11 @@ LAYERS = {
     "diagonal": lambda o: PNConv(3, 2, **o),
     "none": lambda o: PNConv(3, 2, uncertainty="none", **o),
     "noise": lambda o: PNConv(3, 2, noise="channel", **o),
-    "noise, none": lambda o: PNConv(3, 2, noise="channel", uncertainty="none", **o),
     "priors": lambda o: PNConv(3, 2, noise="channel", prior="channel", **o),
     "sampled, priors": lambda o: PNConv(
         3, 2, uncertainty="sampled", num_samples=3, noise="channel", prior="channel", **o
     ),
     "steerable": lambda o: SteerablePNConv({0: 1, 1: 1}, 1, **o),
-    "steerable, noise": lambda o: SteerablePNConv({0: 1, 1: 1}, 1, noise="channel", **o),
     "steerable, sampled": lambda o: SteerablePNConv(
         {0: 1, 1: 1}, 1, uncertainty="sampled", num_samples=2, **o
     ),
