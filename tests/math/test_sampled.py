@@ -40,8 +40,9 @@ def test_draws_have_the_joint_moments_under_flows_and_missing_points(eagerly):
     compare(data, data[0], parameters)
 
 
-@pytest.mark.parametrize("name", CORRELATIONS)
-def test_draws_of_every_kernel_in_a_gap(eagerly, name):
+# One has the terms that spread most, the other those that reach furthest.
+@pytest.mark.parametrize("name", ["matern32", "rational_quadratic"])
+def test_draws_of_mixtures_in_a_gap(eagerly, name):
     points = np.array([[[0.0], [0.1], [0.15], [0.9], [1.0]]])
     values = np.sin(5.0 * points)
     variance = np.array([0.01, 0.0, 0.2, 0.05, np.inf]).reshape(1, 5, 1)
@@ -147,8 +148,9 @@ REGIONS = {
 }
 
 
-@pytest.mark.parametrize("region", REGIONS.values(), ids=REGIONS.keys())
-def test_integrals_of_draws(eagerly, region):
+@pytest.mark.parametrize("name", REGIONS)
+def test_integrals_of_draws(eagerly, name):
+    region = REGIONS[name]
     (points, values, variance), _ = problem(2)
     prior = {"signal_std": np.array(1.2), "length_scale": np.array(0.3), "kernel": "matern52"}
     observed = read_observed(points, values, variance, **prior)

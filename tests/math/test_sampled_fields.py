@@ -63,9 +63,8 @@ def test_draws_have_the_moments_of_the_dense_convolution(eagerly, noise):
         assert_moments(draws[:, point], mean[point], covariance[point])
 
 
-@pytest.mark.parametrize("name", ["rbf", "matern32"])  # one term and several
-def test_draws_of_kernels_of_one_term_and_of_several(eagerly, name):
-    observed, operator, (mean, variance, nll), _ = problem(kernel=name)
+def test_draws_of_a_kernel_of_several_terms(eagerly):
+    observed, operator, (mean, variance, nll), _ = problem(kernel="matern32")
     way = dataclasses.replace(SMALL, waves=48)
     draws = many_draws(way, convolved(observed, operator), DRAWS // way.samples)[0]
     np.testing.assert_allclose(
