@@ -27,7 +27,6 @@ CONFIGURATIONS = {
 
 # Tracing takes seconds each, so both kinds of noise, pooling, output and precision in two.
 EXPORTED = {
-    "headless in float64": {**CONFIGURATIONS["headless"], "dtype": "float64"},
     "channel noise": CONFIGURATIONS["channel noise"],
 }
 

@@ -41,7 +41,7 @@ def warned(model, x, how="predict"):
 
 
 @pytest.mark.usefixtures("eagerly")
-@pytest.mark.parametrize("how", ["predict", "predict_proba", "predict_distribution"])
+@pytest.mark.parametrize("how", ["predict_proba", "predict_distribution"])
 def test_it_warns_once_of_far_fewer(how, tmp_path):
     x = series()
     model = model_of(x)
