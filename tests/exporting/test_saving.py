@@ -126,7 +126,9 @@ def test_all_classes_are_known_to_keras_after_import_tfpn(monkeypatch):
     """Where Keras was imported first; a class that was imported is not replaced."""
     names = {(m, n) for m in ("tfpn.layers", "tfpn.models") for n in getattr(
         tfpn, m.removeprefix("tfpn.")).__all__}  # fmt: skip
-    assert names | {("tfpn.metrics", "BinaryAUC")} == {
+    others = {("tfpn.metrics", "BinaryAUC")}
+    others |= {("tfpn.losses", name) for name in ("CRPS", "GaussianNLL", "SquaredError")}
+    assert names | others == {
         (module, name) for module, names in _registration.MODULES.items() for name in names
     }
     known = keras.saving.get_custom_objects()

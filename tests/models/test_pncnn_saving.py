@@ -27,7 +27,7 @@ CONFIGURATIONS = {
 
 # Tracing takes seconds each, so both kinds of noise, pooling, output and precision in two.
 EXPORTED = {
-    "channel noise": CONFIGURATIONS["channel noise"],
+    "headless in float64": {**CONFIGURATIONS["headless"], "dtype": "float64"},
 }
 
 every_configuration = pytest.mark.parametrize(
