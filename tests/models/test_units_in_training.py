@@ -43,7 +43,7 @@ SERIES = tfpn.models.PNTimeSeriesClassifier
 STEERABLE = {**SMALL, "copies": 2, "frequencies": (0, 1), "num_blocks": 1, "seed": 0}
 CASES = {
     "box": (PLAIN, plane, {**SMALL, "channels": 3, "kernel": MIXTURE}, BOX),
-    "grid": (SERIES, series, {**SMALL, "channels": 3, "in_channels": 2, "query": 5}, "space"),
+    "grid": (SERIES, series, {**SMALL, "channels": 3, "in_channels": 2, "query": 5}, STAY),
     "union": (
         SERIES, series,
         {**SMALL, "channels": 3, "in_channels": 2, "missingness": "intensity", "clock": True,
