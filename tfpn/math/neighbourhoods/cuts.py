@@ -77,10 +77,11 @@ def median_cuts(points, known, size, count):
         )
     order, _, _, low, high = state
     within = tf.range(size)
-    position = plan.edges(tf.range(count)[None])[..., None] + within
+    starts = plan.edges(tf.range(count)[None])
+    position = starts[..., None] + within
     filled = within < plan.sizes[..., None]
     rows = tf.gather(order, tf.where(filled, position, 0), batch_dims=1)
-    first = tf.gather(plan.edges(tf.range(count)[None]), plan.block, batch_dims=1)
+    first = tf.gather(starts, plan.block, batch_dims=1)
     place = plan.block * size + plan.position - first
     places = tf.gather(place, tf.argsort(order, axis=1), batch_dims=1)
     used = (tf.range(count) < plan.blocks[:, None])[..., None]
@@ -144,7 +145,8 @@ class _Plan:
         moved = tf.argsort(key, axis=1, stable=True)
         order = tf.gather(order, moved, batch_dims=1)
         coordinate = tf.gather(tf.reshape(coordinate, [batch, number]), moved, batch_dims=1)
-        middle = start + (length + 1) // 2
+        half = (length + 1) // 2
+        middle = start + half
         edge = self.edges(middle)
         last = tf.maximum(number - 1, 0)
         left, right = (
@@ -158,7 +160,6 @@ class _Plan:
         high = tf.where(here & ~above[..., None], at[..., None], high)
         low = tf.where(here & above[..., None], at[..., None], low)
         start = tf.where(divided & above, middle, start)
-        half = (length + 1) // 2
         length = tf.where(divided, tf.where(above, length - half, half), length)
         return order, start, length, low, high
 
