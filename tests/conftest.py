@@ -1,5 +1,6 @@
 """Puts this folder on the path, for the modules that tests in several folders share."""
 
+import contextlib
 import gc
 import os
 import signal
@@ -31,16 +32,54 @@ def pytest_sessionfinish():
     gc.freeze()
 
 
-def _run_eagerly():
-    """Runs `predict` and all compiled functions without tracing, which takes longer than few runs.
+@pytest.fixture(autouse=True, scope="session")
+def _unoptimised_graphs():
+    """Graphs run a few times here, so that optimising them takes longer than it saves.
 
-    For tests of numbers; that graphs compute the same is tested apart.
+    The tests of the command and of the documents run in processes of their own, as users do.
     """
     import tensorflow as tf
 
-    tf.config.run_functions_eagerly(True)
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+
+
+# Folders whose tests train and predict for a few steps, which tracing takes longer than.
+EAGER = {"tests", "models", "examples"}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _eager_folders(request):
+    """No tracing in the tests of these folders, but for those that are marked `graphs`."""
+    with _running_eagerly(request.path.parent.name in EAGER):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _graphs_where_marked(request, _eager_folders):
+    if request.node.get_closest_marker("graphs") is None:
+        yield
+        return
+    with _running_eagerly(False):
+        yield
+
+
+@contextlib.contextmanager
+def _running_eagerly(eager):
+    import tensorflow as tf
+
+    before = tf.config.functions_run_eagerly()
+    tf.config.run_functions_eagerly(eager)
     yield
-    tf.config.run_functions_eagerly(False)
+    tf.config.run_functions_eagerly(before)
+
+
+def _run_eagerly():
+    """Runs `predict` and all compiled functions without tracing, which takes longer than few runs.
+
+    For tests of numbers in other folders; that graphs compute the same is tested apart.
+    """
+    with _running_eagerly(True):
+        yield
 
 
 eagerly = pytest.fixture(_run_eagerly, name="eagerly")

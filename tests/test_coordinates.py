@@ -41,7 +41,6 @@ def test_distances_are_the_angles_of_space():
     assert great_circle([0.0, 0.0], [180.0, 0.0]) == pytest.approx(np.pi * EARTH_RADIUS)
 
 
-@pytest.mark.usefixtures("eagerly")
 def test_a_field_crosses_the_date_line_and_the_pole():
     """A prediction does not know where longitudes begin. float32 positions: 1e-4 of the values."""
     rng = np.random.default_rng(0)

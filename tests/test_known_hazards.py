@@ -279,6 +279,7 @@ class TestKeras:
             ]
             np.testing.assert_allclose(np.concatenate(parts), model(x), **CLOSE)
 
+    @pytest.mark.graphs
     def test_unknown_numbers_of_examples_and_points(self, trained):
         """Shapes that are known only when run failed, or were traced for every batch anew."""
         model = trained[0]
@@ -301,6 +302,7 @@ class TestKeras:
         both = keras.Model(model.input, [model(model.input), small(name="other")(model.input)])
         assert both(data()[0])[0].shape == (5, 1)
 
+    @pytest.mark.graphs
     def test_threads_predict_at_once(self, trained):
         """A server's threads met in the function that the first call builds."""
         model = trained[0]

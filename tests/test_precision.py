@@ -144,12 +144,14 @@ class TestTimeSeries:
         # The optimizer scales float16 losses by powers of two.
         np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
 
+    @pytest.mark.graphs
     def test_xla_agrees(self):
         model, x = build(), series()
         perturb(model)
         compiled = tf.function(lambda x: model(x), jit_compile=True)
         np.testing.assert_allclose(compiled(x), model(x), rtol=1e-4, atol=1e-5)
 
+    @pytest.mark.graphs
     def test_one_seed_one_result(self):
         results = []
         for seed in (1, 1, 2):

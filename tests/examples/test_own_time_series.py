@@ -38,7 +38,7 @@ def run(files, *options):
     return example.main(["--series", series, "--outcomes", outcomes, *options])
 
 
-def test_files_to_predictions(files, tmp_path, eagerly, capsys):
+def test_files_to_predictions(files, tmp_path, capsys):
     """With a stretch far longer than the records, which is spoken of."""
     figures = run(files, "--epochs", "1", "--output", str(tmp_path / "out"), "--box", "0", "4800")
     assert figures["examples"] == 6
@@ -60,7 +60,7 @@ def test_files_to_predictions(files, tmp_path, eagerly, capsys):
     )
 
 
-def test_numbers_are_predicted_in_their_own_unit(files, tmp_path, eagerly, capsys):
+def test_numbers_are_predicted_in_their_own_unit(files, tmp_path, capsys):
     numbers = {f"p{n:03d}": 5000 + 10 * n for n in range(24)}
     with open(files[1], "w", newline="") as file:
         csv.writer(file).writerows([("id", "outcome"), *numbers.items()])
@@ -101,7 +101,7 @@ def test_the_task_is_read_from_the_outcomes(outcomes, wanted, task):
             time_series_tables.read_task(outcomes, wanted)
 
 
-def test_units_of_readings_do_not_matter(files, tmp_path, eagerly):
+def test_units_of_readings_do_not_matter(files, tmp_path):
     """Where float32 has no squares of the readings, either."""
     first = run(files, "--epochs", "1", "--output", str(tmp_path / "one"))
     rows = list(csv.reader(files[0].open(newline="")))
@@ -181,7 +181,7 @@ def many_variables(tmp_path):
     return paths
 
 
-def test_many_variables_and_records_without_a_common_clock(tmp_path, eagerly, capsys):
+def test_many_variables_and_records_without_a_common_clock(tmp_path, capsys):
     files = many_variables(tmp_path)
     advice = "same in float32.*; --from-start counts each .* or subtract .* such as 17000"
     with pytest.raises(SystemExit, match=advice):
@@ -238,7 +238,7 @@ def test_a_box_without_length(files, box):
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
-def test_predicts_for_records_without_outcome(files, tmp_path, eagerly, capsys, task):
+def test_predicts_for_records_without_outcome(files, tmp_path, capsys, task):
     if task == "regression":
         numbers = {f"p{n:03d}": 5000 + 10 * n for n in range(24)}
         with open(files[1], "w", newline="") as file:
@@ -288,7 +288,7 @@ def test_predicts_for_records_without_outcome(files, tmp_path, eagerly, capsys, 
         example.main(["--model", str(trained)])
 
 
-def test_a_program_of_ones_own_predicts_changed_records(eagerly):
+def test_a_program_of_ones_own_predicts_changed_records():
     records, outcomes = example.make_up(24, "regression")
     part, test, about = example.prepare(records, outcomes)
     assert len(part.ids) == 18 and len(test.ids) == 6

@@ -1,4 +1,4 @@
-"""ONNX and TensorFlow Lite files compute what the models do, or are refused with the reason."""
+"""ONNX files compute what the models do, or are refused with the reason."""
 
 import keras
 import mpmath
@@ -6,7 +6,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-import tensorflow as tf
 from layer_harness import perturb
 from saved_models import SMALL, assert_same, data, inputs_of, layers_model, partly_seen, tensors
 
@@ -93,51 +92,13 @@ def test_functions_in_double_precision(name):
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=0)
 
 
-@pytest.fixture(scope="module")
-def elementwise():
-    """Layers that condition nothing."""
-    model = layers_model(["relu", "mix", "norm"])
-    perturb(model)
-    return model
-
-
-def test_tflite_computes_the_same(elementwise, tmp_path):
-    path = tmp_path / "model.tflite"
-    tfpn.exporting.tflite(elementwise, path, select_ops=False)
-    run = tf.lite.Interpreter(str(path)).get_signature_runner("serving_default")
-    for points in (6, 9):
-        x = partly_seen(data(points=points))
-        assert_same(run(**x), elementwise(tensors(x)), rtol=1e-5, atol=1e-6)
-
-
-def test_tflite_needs_select_operations_for_gaussian_processes(tmp_path):
-    path = tmp_path / "model.tflite"
-    model = layers_model(["pool"])
-    with pytest.raises(ValueError, match="Cholesky.*MatrixTriangularSolve.*select_ops=True"):
-        tfpn.exporting.tflite(model, path, select_ops=False)
-    assert not path.exists()
-    tfpn.exporting.tflite(model, path)
-    interpreter = tf.lite.Interpreter(str(path))
-    (details,) = interpreter.get_signature_list().values()
-    assert set(details["inputs"]) == set(partly_seen(data()))
-    # This TensorFlow's interpreter cannot factorise anything: the reason is not the model.
-    with pytest.raises(RuntimeError, match="Flex delegate"):
-        interpreter.allocate_tensors()
-
-
-@pytest.mark.parametrize("export", [tfpn.exporting.onnx, tfpn.exporting.tflite])
-def test_models_that_cannot_be_exported(export, tmp_path):
-    path = tmp_path / "model.tflite"
+def test_models_that_cannot_be_exported(tmp_path):
+    path = tmp_path / "model.onnx"
     with pytest.raises(TypeError, match="model: give a Keras model.*found ProbReLU"):
-        export(tfpn.layers.ProbReLU(), path)
+        tfpn.exporting.onnx(tfpn.layers.ProbReLU(), path)
     with pytest.raises(ValueError, match="inputs points, values, variance are not float32"):
-        export(tfpn.models.PNCNN(2, dtype="float64", **SMALL), path)
+        tfpn.exporting.onnx(tfpn.models.PNCNN(2, dtype="float64", **SMALL), path)
     x = inputs_of(data())
     listed = keras.Model([x["points"], x["values"]], x["values"] + 1.0)
     with pytest.raises(ValueError, match="its input is not a dict"):
-        export(listed, path)
-
-
-def test_tflite_file_has_its_ending(elementwise, tmp_path):
-    with pytest.raises(ValueError, match="path: must end in '.tflite', found .*model.lite"):
-        tfpn.exporting.tflite(elementwise, tmp_path / "model.lite")
+        tfpn.exporting.onnx(listed, path)

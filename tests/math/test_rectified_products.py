@@ -200,9 +200,10 @@ def test_shapes_and_modes_agree():
     found = value_and_gradient(mean, covariance, function)
     for a, b in zip(found, (value, by_mean, by_covariance), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-12)
-    mean, covariance = tf.cast(mean, tf.float32), tf.cast(covariance, tf.float32)
     compiled = tf.function(rectified_product_moment, jit_compile=True)
-    np.testing.assert_allclose(compiled(mean, covariance), value, atol=1e-5)
+    two = tf.cast(mean[..., :2], tf.float32), tf.cast(covariance[..., :2, :2], tf.float32)
+    expected = rectified_product_moment(mean[..., :2], covariance[..., :2, :2])
+    np.testing.assert_allclose(compiled(*two), expected, atol=1e-5)
 
 
 def test_errors():

@@ -43,7 +43,7 @@ def problem(kind):
 
 
 @pytest.mark.parametrize(("kind", "arguments", "cancelled"), CASES)
-def test_biases_that_cancel_are_not_trained_and_all_others_are(eagerly, kind, arguments, cancelled):
+def test_biases_that_cancel_are_not_trained_and_all_others_are(kind, arguments, cancelled):
     x, y = problem(kind)
     keras.utils.set_random_seed(0)
     model = KINDS[kind](None, **arguments)
@@ -63,7 +63,7 @@ def test_biases_that_cancel_are_not_trained_and_all_others_are(eagerly, kind, ar
     assert all(step > 0.09 for path, step in moved.items() if path not in still)
 
 
-def test_the_unit_of_targets_does_not_matter_in_float32(eagerly):
+def test_the_unit_of_targets_does_not_matter_in_float32():
     x, y = problem("planar")
     x, predicted = {key: value.astype("float32") for key, value in x.items()}, []
     for scale in (1.0, -5e4):

@@ -9,8 +9,6 @@ from field_support import dense, make, small, start, without_query
 import tfpn
 from tfpn.losses import GaussianNLL, crps, gaussian_nll
 
-pytestmark = pytest.mark.usefixtures("eagerly")
-
 
 @pytest.mark.parametrize(
     "uncertainty, ard, trend",

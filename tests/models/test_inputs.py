@@ -42,6 +42,7 @@ def unknown_axes(layer):
     ],
     ids=lambda layer: layer.name,
 )
+@pytest.mark.graphs
 def test_sizes_that_are_known_only_when_run_must_agree(layer, x):
     function = unknown_axes(layer)
     function(x)
@@ -52,6 +53,7 @@ def test_sizes_that_are_known_only_when_run_must_agree(layer, x):
                 function({**x, key: x[key][part]})
 
 
+@pytest.mark.graphs
 def test_the_core_checks_them_too(x):
     flow = {"weights": np.ones((1, 2, 2)), "drift": np.zeros((1, 2)), "signal_std": 1.0}
     flow = {key: np.float32(value) for key, value in flow.items()}

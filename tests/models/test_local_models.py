@@ -56,7 +56,6 @@ MODELS = {
 }  # fmt: skip
 
 
-@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("name", MODELS)
 def test_halos_of_all_points_are_exact(name):
     dim, make = MODELS[name]
@@ -73,7 +72,6 @@ def test_halos_of_all_points_are_exact(name):
     np.testing.assert_allclose(local(x), expected, limit, limit * np.abs(expected).max())
 
 
-@pytest.mark.usefixtures("eagerly")
 def test_saved_and_loaded(tmp_path):
     x = data()
     model = points(2)({**LOCAL, "neighbors": 9})
@@ -100,7 +98,6 @@ def test_recipes_take_it():
     assert (config["conditioning"], config["block_size"], config["neighbors"]) == ("local", 16, 20)
 
 
-@pytest.mark.usefixtures("eagerly")
 def test_training_reaches_all_weights():
     x = data()
     model = points(2)({**LOCAL, "neighbors": 9})

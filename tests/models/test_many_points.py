@@ -12,8 +12,6 @@ from tfpn.math import pieces
 from tfpn.math.uncertainty import UNCERTAINTY, Joint, LowRank
 from tfpn.models import readout
 
-pytestmark = pytest.mark.usefixtures("eagerly")
-
 EXACT = {"rtol": 1e-10, "atol": 1e-12}
 
 

@@ -67,6 +67,7 @@ class TestFit:
             model.evaluate(last, y[30:], verbose=0, return_dict=True)["loss"], **close
         )
 
+    @pytest.mark.graphs
     def test_compiled_by_xla_or_not(self):
         x, y = make_batch(), np.arange(5) % 3
         runs = []
@@ -83,6 +84,7 @@ class TestFit:
         for found, expected in zip(compiled_weights, weights, strict=True):
             np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-4)
 
+    @pytest.mark.graphs
     def test_elementwise_work_compiled_or_not(self, monkeypatch):
         """16 points times 64 channels are enough for a graph to compile it, not for eager steps."""
         x, y = make_batch(points=16), np.arange(5) % 3
@@ -184,7 +186,6 @@ class TestMethods:
                 # Known everywhere at query points, also where the input has padding.
                 assert np.isfinite(np.asarray(found["variance"])).all()
 
-    @pytest.mark.usefixtures("eagerly")
     def test_distribution_of_the_outputs(self):
         x = make_batch()
         model = small(pooling=(0.0, 1.0), num_blocks=1)

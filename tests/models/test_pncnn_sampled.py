@@ -28,7 +28,7 @@ def small(**arguments):
 
 
 @pytest.mark.parametrize("pooling", ["space", (0.0, 1.0)])
-def test_logits_are_those_of_the_mean_probability(eagerly, pooling, tmp_path):
+def test_logits_are_those_of_the_mean_probability(pooling, tmp_path):
     x, y = data()
     model = small(pooling=pooling)
     model.adapt(x)
@@ -62,7 +62,7 @@ def test_logits_are_those_of_the_mean_probability(eagerly, pooling, tmp_path):
     np.testing.assert_array_equal(loaded.predict(x, verbose=0), logits)
 
 
-def test_regression_is_calibrated(eagerly):
+def test_regression_is_calibrated():
     x, _ = data()
     targets = np.random.default_rng(2).normal(3.0, 2.0, size=(4, 2))
     model = small(num_classes=None, num_outputs=2, pooling=(0.0, 1.0))
@@ -76,7 +76,7 @@ def test_regression_is_calibrated(eagerly):
     assert abs(score[1] / targets.size - 1.0) < abs(score[0] / targets.size - 1.0)
 
 
-def test_features_are_moments_over_draws(eagerly):
+def test_features_are_moments_over_draws():
     x, _ = data()
     model = small()
     model.adapt(x)
@@ -88,7 +88,7 @@ def test_features_are_moments_over_draws(eagerly):
     assert np.all(process.variance() > 0.0)
 
 
-def test_blocks_on_a_grid(eagerly):
+def test_blocks_on_a_grid():
     x, y = data()
     model = small(pooling={"centre": (0.5, 0.5), "radius": 0.5}, query=4)
     model.adapt(x)

@@ -10,8 +10,6 @@ import tfpn
 
 MODES = ["diagonal", "low_rank", "joint"]
 
-eagerly = pytest.mark.usefixtures("eagerly")
-
 
 def _data(examples=6, points=12, seed=0):
     rng = np.random.default_rng(seed)
@@ -36,7 +34,6 @@ def _model(uncertainty, **arguments):
     [("diagonal", 1, (0.0, 1.0)), ("low_rank", 2, "space"), ("joint", 1, (0.0, 1.0))],
 )
 def test_trains_and_reloads(uncertainty, num_blocks, pooling, tmp_path):
-    """Without tracing, which takes longer; that graphs compute the same is tested below."""
     x, y = _data()
     model = _model(uncertainty, num_blocks=num_blocks, pooling=pooling)
     model.adapt(x)
@@ -56,7 +53,6 @@ def test_trains_and_reloads(uncertainty, num_blocks, pooling, tmp_path):
     np.testing.assert_array_equal(again(x), model(x))
 
 
-@eagerly
 @pytest.mark.parametrize("uncertainty", MODES)
 def test_logits_covariance(uncertainty):
     """Against the head applied to the pooled features by hand."""
@@ -81,7 +77,6 @@ def test_logits_covariance(uncertainty):
     np.testing.assert_allclose(logits.mean(), model.predict(x, verbose=0), rtol=1e-10)
 
 
-@eagerly
 def test_probabilities_average_the_softmax():
     x, _ = _data()
     model = _model("low_rank", dtype="float64")
@@ -99,7 +94,6 @@ def test_probabilities_average_the_softmax():
     assert np.abs(found - plain).max() > 0.02  # the variance matters here
 
 
-@eagerly
 def test_probabilities_of_whole_space_pooling():
     x, _ = _data()
     model = _model("diagonal", pooling="space")
@@ -177,7 +171,6 @@ def test_layers_refuse_what_does_not_fit():
         tfpn.models.PNCNN(3, in_channels=2, input_noise="channel", uncertainty="joint")
 
 
-@eagerly
 @pytest.mark.parametrize("uncertainty", ["low_rank", "joint"])
 def test_padding_and_unobserved_entries_change_nothing(uncertainty):
     x, _ = _data(points=8)
@@ -205,7 +198,6 @@ def _regression(uncertainty="diagonal"):
     )
 
 
-@eagerly
 def test_calibrated_regression(tmp_path):
     """Targets drawn from known predictive variances: their two numbers are found again."""
     x, _ = _data(examples=3000)
@@ -241,6 +233,7 @@ def test_calibrate_errors():
     "uncertainty,dtype,tolerance",
     [("low_rank", "float64", 1e-8), ("low_rank", "float32", 2e-4), ("joint", "float64", 1e-8)],
 )
+@pytest.mark.graphs
 def test_eager_graph_and_xla_agree(uncertainty, dtype, tolerance):
     x, _ = _data()
     model = _model(uncertainty, dtype=dtype, spacing=0.3)
@@ -277,7 +270,6 @@ def test_feature_process_at_many_points_in_float32(uncertainty):
         assert np.isfinite(process.log_prob(process.mean())).all()
 
 
-@eagerly
 def test_failed_calibration_keeps_the_former():
     x, _ = _data()
     model = _model("diagonal")

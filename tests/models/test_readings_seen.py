@@ -40,7 +40,6 @@ def warned(model, x, how="predict"):
     return [str(w.message) for w in found if "readings" in str(w.message)]
 
 
-@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("how", ["predict_proba", "predict_distribution"])
 def test_it_warns_once_of_far_fewer(how, tmp_path):
     x = series()
@@ -59,7 +58,7 @@ def test_it_warns_once_of_far_fewer(how, tmp_path):
         other.predict(tfpn.observations(np.ones((1, 1, 2)), np.ones((1, 1))), verbose=0)
 
 
-def test_not_where_training_had_as_few(eagerly):
+def test_not_where_training_had_as_few():
     x = series()
     labels = np.arange(50) % 2
     model = model_of(x)

@@ -103,7 +103,7 @@ def test_query(x, model, way, change, error, message):
         WAYS[way](model, given)
 
 
-def test_one_examples_query_points_are_those_of_all(eagerly, x, model):
+def test_one_examples_query_points_are_those_of_all(x, model):
     one = {**x, "query": x["query"][:1]}
     every = {**x, "query": np.repeat(one["query"], 3, axis=0)}
     expected = model.predict_on_batch(every)

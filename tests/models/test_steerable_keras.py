@@ -47,6 +47,7 @@ def trained(model, **how):
     return copy.fit(data(), LABELS, **fit).history["loss"], copy.get_weights()
 
 
+@pytest.mark.graphs
 def test_xla_trains_as_without_it(model):
     loss, weights = trained(model, jit_compile=True)
     expected_loss, expected = trained(model, run_eagerly=True)
@@ -56,6 +57,7 @@ def test_xla_trains_as_without_it(model):
         np.testing.assert_allclose(found, weight, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.graphs
 def test_two_threads_predict_at_once(model):
     found = {}
     inputs = {1: data(4, 6), 2: data(3, 6)}

@@ -14,8 +14,6 @@ from equivariance import O2, SO2
 from tfpn.models import SteerablePNCNN
 
 # Graphs are trained and compared in test_steerable_keras.py and elsewhere.
-pytestmark = pytest.mark.usefixtures("all_eagerly")
-
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 DISC = {"centre": [0.5, 0.5], "radius": 0.6}
 FIELDS = {0: 1, 1: 1}

@@ -13,8 +13,6 @@ from equivariance import SO2
 from tfpn.math.uncertainty import Sampled
 from tfpn.models import SteerablePNCNN
 
-pytestmark = pytest.mark.usefixtures("all_eagerly")
-
 DISC = {"centre": [0.5, 0.5], "radius": 0.6}
 IN, HIDDEN, POOLED = ((0, 1), (1, 1)), ((0, 3), (1, 3)), ((0, 9),)
 

@@ -71,7 +71,7 @@ def test_arguments_of_fit_are_named(classifier, arguments, message):
     assert model.optimizer.iterations == 0
 
 
-def test_weights_of_entries_pass_where_the_loss_has_them(eagerly):
+def test_weights_of_entries_pass_where_the_loss_has_them():
     rng = np.random.default_rng(0)
     x = tfpn.observations(rng.uniform(size=(4, 5, 2)), rng.normal(size=(4, 5)))
     model, y = tfpn.models.PNCNN(None, num_outputs=2, channels=2, num_blocks=1, num_basis=1), 0.1

@@ -30,14 +30,6 @@ AFFINE = {
 }
 
 
-@pytest.fixture(autouse=True)
-def eagerly():
-    """Quicker for so few steps."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
-
-
 def problem(name):
     rng = np.random.default_rng(0)
     dim = 1 if name == "series" else 2

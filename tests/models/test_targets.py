@@ -208,6 +208,7 @@ def bad_batches(x, y):
 
 # Under XLA too, which drops assertions; few of the batches where steps are slow or compiled.
 @pytest.mark.parametrize("how, count", [("eager", 1), ("graph", 6), ("xla", 2)])
+@pytest.mark.graphs
 def test_no_step_is_taken_on_a_bad_batch(how, count):
     model, x = build("plane", "labels")
     model.compile(
@@ -340,6 +341,7 @@ def test_metrics_of_what_was_measured(given_several):
         assert logs["task_loss"] == pytest.approx(np.nanmean(w * errors**2), rel=1e-5)
 
 
+@pytest.mark.graphs
 def test_batches_in_which_nothing_was_measured(given_several):
     model, x = given_several["plane"]
     model.compile(keras.optimizers.SGD(0.1), "mse", metrics=["mae"], run_eagerly=True)

@@ -10,8 +10,6 @@ from pncnn_support import LOSS, separable, small
 import tfpn
 from tfpn.models.temperature import fit_temperature
 
-pytestmark = pytest.mark.usefixtures("eagerly")
-
 
 def sampled(temperature, examples=4000, classes=4, seed=0):
     """Logits, and labels drawn from their softmax at a temperature."""

@@ -253,7 +253,6 @@ def test_windows_add_up_to_the_stay():
     np.testing.assert_allclose(parts.sum(1), whole, **EXACT)  # each in units of its window, 1
 
 
-@pytest.mark.usefixtures("eagerly")
 def test_regression_calibrates():
     model = small(None, num_outputs=1)
     x = inputs(model, examples=20)

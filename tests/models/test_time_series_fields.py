@@ -8,8 +8,6 @@ from field_support import dense
 import tfpn
 from tfpn.losses import GaussianNLL
 
-pytestmark = pytest.mark.usefixtures("eagerly")
-
 
 def series(statics=0, seed=0):
     """Three channels, each read at times of its own; the last record has none of the third."""

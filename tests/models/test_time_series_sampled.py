@@ -41,7 +41,7 @@ def split_rows(x):
     ],
     ids=["grid", "union", "shared prior"],
 )
-def test_everything_beside_the_series_takes_draws(eagerly, arguments):
+def test_everything_beside_the_series_takes_draws(arguments):
     x, y = series()
     keras.utils.set_random_seed(1)
     model = tfpn.models.PNTimeSeriesClassifier(

@@ -7,8 +7,6 @@ import tensorflow as tf
 
 import tfpn
 
-pytestmark = pytest.mark.usefixtures("eagerly")
-
 EPOCHS = 2  # of two steps
 # Microseconds and years beside the unit of the data, alternately.
 UNITS = 1e-6, 1e6

@@ -1,10 +1,9 @@
-"""Models as files for other runtimes: ONNX and TensorFlow Lite.
+"""Models as files for other runtimes: ONNX.
 
 For TensorFlow itself there is Keras's ``model.export(path)``, a SavedModel with free numbers of
 examples and points, and for Keras ``model.save("model.keras")``.
 """
 
 from tfpn.exporting._onnx import onnx
-from tfpn.exporting._tflite import tflite
 
-__all__ = ["onnx", "tflite"]
+__all__ = ["onnx"]

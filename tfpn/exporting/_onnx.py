@@ -1,10 +1,11 @@
 """Models in the ONNX format."""
 
 import os
+from typing import Any
 
+import keras
 import tensorflow as tf
 
-from tfpn.exporting._signature import input_signature
 from tfpn.types import Model, PathLike
 
 
@@ -44,7 +45,7 @@ def onnx(model: Model, path: PathLike) -> None:
     ...     os.listdir(folder)
     ['model.onnx']
     """
-    signature = input_signature(model)
+    signature = _input_signature(model)
     try:
         from tfpn.exporting import _translation
     except ImportError as error:
@@ -68,3 +69,30 @@ def onnx(model: Model, path: PathLike) -> None:
             "tfpn.exporting.onnx)."
         )
     _translation.write(translated, os.fspath(path))
+
+
+def _input_signature(model: Model) -> Any:
+    """The specification of a model's input dict, with free numbers of examples and points.
+
+    Raises:
+        TypeError: if ``model`` is not a functional Keras model.
+        ValueError: if an input is not float32 or has no name of its own.
+    """
+    if not isinstance(model, keras.Model) or not getattr(model, "inputs", None):
+        raise TypeError(
+            "model: give a Keras model with known inputs, such as those of tfpn.models or "
+            f"keras.Model(inputs, outputs); found {type(model).__name__}."
+        )
+    wide = [tensor.name for tensor in model.inputs if tensor.dtype != "float32"]
+    if wide:
+        raise ValueError(
+            f"model: the inputs {', '.join(wide)} are not float32; build the model with "
+            "dtype='float32' and copy the weights with set_weights."
+        )
+    structure = model.input
+    if not isinstance(structure, dict):
+        raise ValueError(
+            "model: its input is not a dict; name the inputs, as in "
+            "keras.Model({'points': points, 'values': values, 'variance': variance}, outputs)."
+        )
+    return {key: tf.TensorSpec(t.shape, t.dtype, name=key) for key, t in structure.items()}
