@@ -32,15 +32,17 @@ def pytest_sessionfinish():
     gc.freeze()
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _unoptimised_graphs():
-    """Graphs run a few times here, so that optimising them takes longer than it saves.
+# Folders whose tests compare with what other processes compute, as users run them.
+OPTIMISED = {"cli", "training", "tuning"}
 
-    The tests of the command and of the documents run in processes of their own, as users do.
-    """
+
+@pytest.fixture(autouse=True, scope="module")
+def _unoptimised_graphs(request):
+    """Graphs run a few times here, so that optimising them takes longer than it saves."""
     import tensorflow as tf
 
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    optimised = request.path.parent.name in OPTIMISED
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not optimised})
 
 
 # Folders whose tests train and predict for a few steps, which tracing takes longer than.
