@@ -21,7 +21,9 @@ def trained():
     model = small(2, num_blocks=1)
     model.adapt(x, fit_priors=False)  # whose likelihood training is to improve
     model.compile(keras.optimizers.Adam(1e-2), LOSS, metrics=["accuracy"], jit_compile=False)
+    tf.config.run_functions_eagerly(False)  # tracing pays for so many steps
     history = model.fit(x, y, epochs=25, batch_size=20, validation_split=0.25, verbose=0).history
+    tf.config.run_functions_eagerly(True)
     return model, x, y, history
 
 

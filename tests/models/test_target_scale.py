@@ -208,7 +208,7 @@ class TestWarnings:
         assert self.fit("classes", mixed, validation_data=(x, mixed)) == []
 
 
-@pytest.mark.parametrize("scale", [1e-34, 1e-19, 1e20, 1e34])
+@pytest.mark.parametrize("scale", [1e-34, 1e34])
 @pytest.mark.parametrize("name", ["planar", "fields"])
 def test_deviations_whose_squares_float32_does_not_hold(name, scale):
     x, y = problem(name)
