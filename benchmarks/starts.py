@@ -39,6 +39,7 @@ STARTS = {
     "half": "fitted, flows of the first layer of half of it, at most 3 spacings",
     "layers": "fitted, the later layers' priors fitted to their first features too",
     "half_layers": "both",
+    "step": "fitted, flows of the first layer of the step of the queried times, as `adapt` has it",
     "units": "as spacing, but flows learnt in units of the points, as before",
 }
 FOLDS, DROPPED = (0, 1, 2), (0.0, 0.5, 0.8)
@@ -124,9 +125,11 @@ def begin(model, x, start):
     length = float(np.median(np.exp(np.asarray(first.log_length_scale))))
     half = min(SHARE * length, MOST_SPACINGS * spacing)
     if start == "length":
-        move_flows(first, length)
+        first.start_flows(length)
     elif start.startswith("half"):
-        move_flows(first, half)
+        first.start_flows(half)
+    elif start != "step":
+        first.start_flows(spacing)
     if start == "units":
         for block in model.blocks:
             for layer, _ in block.convolutions:
@@ -134,13 +137,6 @@ def begin(model, x, start):
     if start.endswith("layers"):
         fit_layers(model, x)
     return spacing, length
-
-
-def move_flows(layer, length):
-    """Starts a layer's flows anew for a length, its prior as it is."""
-    log = np.asarray(layer.log_length_scale)
-    layer.set_spacing(length)
-    layer.log_length_scale.assign(log)
 
 
 def use_points_unit(layer):

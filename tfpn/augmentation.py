@@ -156,28 +156,8 @@ def thin(
         [16, 25]
     """
     low, high = check_thinning(keep, whole, drop_channels, together)
-    missing = [key for key in KEYS if key not in x]
-    if missing:
-        raise ValueError(f"x: found no {', '.join(missing)}; give the dict of tfpn.observations.")
-    tf: Any = sys.modules.get("tensorflow")  # Without it nothing is a tensor.
-    symbolic = tf is not None and any(tf.is_tensor(x[key]) for key in KEYS)
-    entries = {key: tf.convert_to_tensor(x[key]) if symbolic else x[key] for key in KEYS}
-    single = len(np.shape(entries["variance"])) == 2
-    if single:
-        add_axis = (lambda a: a[None]) if symbolic else (lambda a: np.asarray(a)[None])
-        entries = {key: add_axis(entry) for key, entry in entries.items()}
-    if symbolic:
-        xp, draw = tf.experimental.numpy, _tensor_draws(tf, rng)
-        ranks = {key: entries[key].shape.rank for key in KEYS}
-        if set(ranks.values()) != {3}:
-            raise ValueError(
-                f"x: found {ranks} axes; give points [B, N, d], values and variance [B, N, c], or "
-                "an example of them without the first axis."
-            )
-        size = tf.shape(entries["variance"])
-    else:
-        xp, draw, entries = np, _array_draws(rng), check_observations(entries)
-        size = entries["variance"].shape
+    xp, entries, single, size, generator = _read(x, rng)
+    draw = generator.random if xp is np else generator.uniform
     examples, points, channels = size[0], size[1], size[2]
     variance = entries["variance"]
     kept = _kept(
@@ -193,6 +173,96 @@ def thin(
         "values": xp.where(kept, entries["values"], xp.zeros_like(entries["values"])),
         "variance": xp.where(kept, variance, xp.full_like(variance, math.inf)),
     }
+    return _changed(x, result, single)
+
+
+def add_noise(
+    x: Observations,
+    highest: float,
+    rng: Any = None,
+    *,
+    probability: float = 0.3,
+) -> dict[str, Tensor]:
+    """Adds noise to the readings of random examples, and tells its variance.
+
+    Of each such example a standard deviation, drawn uniformly from 0 to ``highest``, is that of
+    the independent normal noise of all its readings; its square is added to their variance. A
+    model trained on examples noised anew in every epoch learns what a told variance means, and how
+    sure to be of readings less exact than those it was trained on.
+
+    Args:
+        x: Observations as in `thin`, arrays or tensors, a batch or one example.
+        highest: of the standard deviations, in units of the values, whose channels should
+            therefore be of about one size; 1.5 for standardised series.
+        rng: as in `thin`.
+        probability: that an example gets noise.
+
+    Returns:
+        A dict like `x`, with new values and variance of the same shapes and dtypes.
+
+    Raises:
+        TypeError, ValueError: as `thin`; if `highest` is no finite number of at least 0, or
+            `probability` none from 0 to 1.
+
+    Example:
+        >>> import numpy as np
+        >>> import tfpn
+        >>> x = tfpn.observations(np.linspace(0, 1, 100)[None, :, None], np.ones((1, 100)))
+        >>> noisy = tfpn.augmentation.add_noise(x, 1.0, np.random.default_rng(0), probability=1)
+        >>> ratio = np.std(noisy["values"]) / np.sqrt(noisy["variance"][0, 0, 0])
+        >>> bool(0.8 < ratio < 1.2)
+        True
+    """
+    check_range("highest", highest)
+    check_range("probability", probability)
+    if probability > 1:
+        raise ValueError(f"probability: found {probability!r}; give one from 0 to 1.")
+    xp, entries, single, size, generator = _read(x, rng)
+    draw = generator.random if xp is np else generator.uniform
+    values, variance = entries["values"], entries["variance"]
+    noised = draw((size[0], 1, 1)) < probability
+    drawn = highest * draw((size[0], 1, 1))
+    deviation = xp.where(noised, drawn, xp.zeros_like(drawn))
+    normal = generator.standard_normal if xp is np else generator.normal
+    noise = deviation * normal(size)
+    noise, told = (xp.asarray(part, dtype=values.dtype) for part in (noise, deviation**2))
+    seen = variance != math.inf
+    result = {
+        "values": values + xp.where(seen, noise, xp.zeros_like(noise)),
+        "variance": variance + told,
+    }
+    return _changed(x, result, single)
+
+
+def _read(x, rng):
+    """NumPy or TensorFlow's, the observations as a batch, whether they were one example, the
+    variance's shape, and the generator of random numbers."""
+    missing = [key for key in KEYS if key not in x]
+    if missing:
+        raise ValueError(f"x: found no {', '.join(missing)}; give the dict of tfpn.observations.")
+    tf: Any = sys.modules.get("tensorflow")  # Without it nothing is a tensor.
+    symbolic = tf is not None and any(tf.is_tensor(x[key]) for key in KEYS)
+    entries = {key: tf.convert_to_tensor(x[key]) if symbolic else x[key] for key in KEYS}
+    single = len(np.shape(entries["variance"])) == 2
+    if single:
+        add_axis = (lambda a: a[None]) if symbolic else (lambda a: np.asarray(a)[None])
+        entries = {key: add_axis(entry) for key, entry in entries.items()}
+    if not symbolic:
+        generator = _array_generator(rng)
+        entries = check_observations(entries)
+        return np, entries, single, entries["variance"].shape, generator
+    generator = _tensor_generator(tf, rng)
+    ranks = {key: entries[key].shape.rank for key in KEYS}
+    if set(ranks.values()) != {3}:
+        raise ValueError(
+            f"x: found {ranks} axes; give points [B, N, d], values and variance [B, N, c], or "
+            "an example of them without the first axis."
+        )
+    return tf.experimental.numpy, entries, single, tf.shape(entries["variance"]), generator
+
+
+def _changed(x, result, single):
+    """``x`` with new entries, without the batch's axis where it was added."""
     return {**x, **{key: entry[0] if single else entry for key, entry in result.items()}}
 
 
@@ -207,24 +277,23 @@ def _kept(xp, observed, *, is_whole, share, readings, channels, drop_channels):
     return observed & (is_whole | (candidates & ((readings < share) | (readings <= lowest))))
 
 
-def _array_draws(rng):
-    """A function of a shape that gives uniform numbers from 0 to 1."""
+def _array_generator(rng):
     rng = np.random.default_rng() if rng is None else rng
     if not isinstance(rng, np.random.Generator):
         raise TypeError(
             f"rng: found {type(rng).__name__} for arrays; give a numpy.random.Generator."
         )
-    return rng.random
+    return rng
 
 
-def _tensor_draws(tf, rng):
+def _tensor_generator(tf, rng):
     rng = tf.random.get_global_generator() if rng is None else rng
     if not isinstance(rng, tf.random.Generator):
         raise TypeError(
             f"rng: found {type(rng).__name__} for tensors, which would draw once for all batches; "
             "give a tf.random.Generator."
         )
-    return rng.uniform
+    return rng
 
 
 def check_thinning(

@@ -22,6 +22,7 @@ from time_series_support import (
 import tfpn
 from tfpn.models import PNTimeSeriesClassifier
 from tfpn.models.time_series_inputs import KnownSeries
+from tfpn.spacing import point_spacing
 from tfpn.training import ShuffledBatches
 
 
@@ -280,13 +281,24 @@ def test_feature_process_agrees_with_the_layer():
 
 
 def test_adapt_starts_grids_from_their_step_and_warns_of_times_outside():
-    model = small(query=8, perturbed=False, missingness="intensity")
+    model = small(query=4, perturbed=False, missingness="intensity")
     x = inputs(model)
     model.adapt(x)
     for name in ("conv_2", "pooling"):
         scale = float(np.exp(model.get_layer(name).log_length_scale))
-        assert scale == pytest.approx(0.5, rel=1e-6)
+        assert scale == pytest.approx(1.0, rel=1e-6)
     assert np.ptp(model.get_layer("conv_1").log_length_scale) > 0
+    spacing = point_spacing(x["points"], x["variance"])
+    assert 0.5 < spacing < 1.0
+    fine = small(query=8, perturbed=False)
+    fine.adapt(x)
+    for layer, unit in (
+        (model.get_layer("conv_1"), 1.0),
+        (model.get_layer("conv_readings"), 1.0),
+        (fine.get_layer("conv_1"), spacing),
+    ):
+        drift = layer.flow_parameters()[0]
+        np.testing.assert_allclose(sorted(np.ravel(drift)), [-unit, 0.0, unit], rtol=1e-6)
     outside = {**x, "points": x["points"] * 12}
     with pytest.warns(UserWarning, match=r"% of the points lie outside pooling=\[0.0, 4.0\]"):
         model.adapt(outside)

@@ -76,6 +76,27 @@ def test_thinning_depends_on_seed_and_epoch_only():
     np.testing.assert_array_equal(*moved)
 
 
+def test_a_recipe_adds_noise_anew_in_each_epoch_and_tells_it():
+    rng = np.random.default_rng(0)
+    x = observations(rng.uniform(size=(40, 9, 1)), rng.normal(size=(40, 9)), 0.01)
+    recipe = recipes.Recipe("mine", {s: {} for s in recipes.SECTIONS}, "here")
+    recipe.sections["model"] = {"name": "PNTimeSeriesClassifier"}
+    del recipe.sections["data"]
+    recipes.override(recipe, "augmentation.noise=2")
+    batches = make_batches(recipes.resolve(recipe), x, np.arange(40))
+    noised = []
+    for epoch in (0, 1):
+        batches.set_epoch(epoch)
+        batch, y = batches[0]
+        told = batch["variance"] - x["variance"][y]
+        moved = np.abs(batch["values"] - x["values"][y]).max((1, 2))
+        noised.append(moved[np.argsort(y)] > 0)
+        np.testing.assert_array_equal(moved > 0, told.max((1, 2)) > 0)
+        assert told.max() <= 4.0
+    assert 2 < np.sum(noised[0]) < 24  # three in ten, of 40
+    assert np.any(noised[0] != noised[1])
+
+
 def test_a_recipe_thins_as_its_model_takes_it():
     rng = np.random.default_rng(0)
     x = observations(rng.uniform(size=(20, 9, 1)), rng.normal(size=(20, 9, 2)))

@@ -59,7 +59,16 @@ class GPConvolution(GPPosteriorLayer):
         spacing = self._check_length("spacing", spacing)
         length = np.log(self.length_scale * (spacing / self.spacing))
         self.log_length_scale.assign(np.broadcast_to(length, self.log_length_scale.shape))
-        self.log_flow_unit.assign(np.log(spacing))
+        self.start_flows(spacing)
+
+    def start_flows(self, unit: float) -> None:
+        """Sets flows and their unit to the start values for a length, the prior as it is.
+
+        Args:
+            unit: the length, in units of the points; `set_spacing` takes the spacing.
+        """
+        unit = self._check_length("unit", unit)
+        self.log_flow_unit.assign(np.log(unit))
         self._reset_flows()
 
     def _check_query(self, shape, points_shape):

@@ -32,7 +32,8 @@ class TimesStart(Mixin):
 
         With ``input_prior="channel"`` each channel starts with the prior that is fitted to its own
         readings, or with their spacing and root mean square. Where a grid of times is queried, the
-        later layers start from its step.
+        later layers start from its step, and so do the first one's flows where it is the longer:
+        flows of a spacing far below the step would leave most readings unseen at first.
 
         Args:
             data: the input dict, or a `tf.data.Dataset` as in `PNCNN.adapt`.
@@ -60,5 +61,7 @@ class TimesStart(Mixin):
         if query != "union":
             step = (pooling[1] - pooling[0]) / query
             readers = [layer for layer, _ in self.blocks[0].convolutions]
+            for layer in readers:
+                layer.start_flows(max(step, float(np.exp(np.asarray(layer.log_flow_unit)))))
             for layer in self.pn_layers[len(readers) :]:
                 layer.set_spacing(step)

@@ -3,9 +3,10 @@
 A recipe has a ``name`` and up to four sections. ``[data]`` holds the name of a loader of
 `tfpn.datasets` and that loader's arguments, ``[model]`` the name of a class of `tfpn.models` and
 its constructor's arguments, ``[training]`` the keys of `Training`, and the optional
-``[augmentation]`` the ranges of `tfpn.augmentation.jitter` and, as ``thin = [0.1, 1.0]``, the share
-of readings that `tfpn.augmentation.thin` keeps. The arguments are read from the annotated
-signatures, so a recipe can say everything that code can say and nothing else.
+``[augmentation]`` the ranges of `tfpn.augmentation.jitter`, as ``thin = [0.1, 1.0]`` the share of
+readings that `tfpn.augmentation.thin` keeps, and as ``noise = 1.5`` the highest standard deviation
+of `tfpn.augmentation.add_noise`. The arguments are read from the annotated signatures, so a recipe
+can say everything that code can say and nothing else.
 """
 
 from tfpn.recipes.building import build_model, check_data, load_data, model_inputs

@@ -106,12 +106,16 @@ def _filled(recipe: Recipe, section: str, known: Mapping[str, Argument]) -> dict
 def _augmentation():
     """The keys of [augmentation]: the ranges of `jitter`, and of `thin` what a model leaves open.
 
-    ``thin`` is that function's ``keep``; by default no reading is dropped.
+    ``thin`` is that function's ``keep``, ``noise`` the ``highest`` of `add_noise`; by default no
+    reading is dropped and no noise added.
     """
-    moves, thins = (arguments_of(f) for f in (augmentation.jitter, augmentation.thin))
+    functions = augmentation.jitter, augmentation.thin, augmentation.add_noise
+    moves, thins, noise = (arguments_of(function) for function in functions)
     ranges = {key: argument for key, argument in moves.items() if key not in ("x", "rng")}
     share = dataclasses.replace(thins["keep"], default=())
-    return {**ranges, "thin": share, **{key: thins[key] for key in ("whole", "drop_channels")}}
+    highest = dataclasses.replace(noise["highest"], default=0.0)
+    kept = {key: thins[key] for key in ("whole", "drop_channels")}
+    return {**ranges, "thin": share, **kept, "noise": highest}
 
 
 def _check_augmentation(recipe, found):

@@ -33,6 +33,8 @@ class ShuffledBatches(keras.utils.PyDataset):
         thin: ``keep`` of `tfpn.augmentation.thin`, which is applied anew in each epoch; by default
             no reading is dropped.
         whole, drop_channels, together: of `tfpn.augmentation.thin`.
+        noise: ``highest`` of `tfpn.augmentation.add_noise`, which is applied anew in each epoch,
+            after readings are dropped; by default no noise is added.
         **ranges: of `tfpn.augmentation.jitter`, which is applied anew in each epoch, before
             readings are dropped; by default the points stay where they are.
 
@@ -55,6 +57,7 @@ class ShuffledBatches(keras.utils.PyDataset):
         whole: float = 0.125,
         drop_channels: float = 0.0,
         together: bool = False,
+        noise: float = 0.0,
         **ranges: Any,
     ) -> None:
         super().__init__()
@@ -66,11 +69,13 @@ class ShuffledBatches(keras.utils.PyDataset):
             "together": together,
         }
         self._keep = tuple(thin or ())
+        augmentation.check_range("noise", noise)
+        self._noise = noise
         self._lengths = lengths(x["variance"]) if by_length else None
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
-        """Orders, jitters and thins the examples for the given epoch, counted from 0."""
+        """Orders the examples and changes them for the given epoch, counted from 0."""
         rng = np.random.default_rng((self.seed, epoch))
         order = rng.permutation(len(self.y))
         self._x = self.x
@@ -82,6 +87,8 @@ class ShuffledBatches(keras.utils.PyDataset):
             if self._lengths is not None:
                 self._x = _compact(self._x)
                 self._lengths = lengths(self._x["variance"])
+        if self._noise:
+            self._x = augmentation.add_noise(self._x, self._noise, rng)
         self._batches = [
             order[start : start + self.batch_size]
             for start in range(0, len(order), self.batch_size)
