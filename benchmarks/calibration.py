@@ -62,9 +62,9 @@ class Network:
 
         keras.utils.set_random_seed(seed)
         layers, in_channels = [], 1
-        for _ in range(blocks):
+        for number in range(1, blocks + 1):
             convolution = tfpn.layers.PNConv(
-                self.channels, uncertainty=uncertainty, **more, **self.options
+                self.channels, uncertainty=uncertainty, stream=number, **more, **self.options
             )
             mix = tfpn.layers.ChannelMix(self.channels, dtype=self.options["dtype"])
             keys = (("points", self.dim), ("values", in_channels), ("variance", in_channels))
@@ -77,7 +77,10 @@ class Network:
 
     def in_mode(self, variant):
         """Pairs of layers with these weights in the variant's mode."""
-        layers = self._build(0, len(self.layers), variant.mode, rank=variant.rank)
+        mode, more = variant.mode, {"rank": variant.rank}
+        if mode == "draws":
+            mode, more = "sampled", {"num_samples": variant.rank}
+        layers = self._build(0, len(self.layers), mode, **more)
         for new, old in zip(layers, self.layers, strict=True):
             for layer, source in zip(new, old, strict=True):
                 layer.set_weights(source.get_weights())

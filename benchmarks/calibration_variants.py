@@ -8,9 +8,10 @@ class Variant:
     """How the uncertainty is carried, and what is changed in the later layers.
 
     Attributes:
-        mode: "none", "diagonal", "low_rank", "joint" or "sampled", the mean and variance of the
-            exact features of functions sampled from the first layer's posterior.
-        rank: factors of "low_rank" that the first layer finds.
+        mode: "none", "diagonal", "low_rank" or "joint"; "draws", the library's "sampled"; or
+            "sampled", the mean and variance of the exact features of functions sampled from the
+            first layer's posterior.
+        rank: factors of "low_rank" that the first layer finds, or number of "draws".
         drawn: factors that each later layer finds in its own posterior covariance and adds.
         length: factor of the later layers' length scale, or "fit" for the length scale and signal
             standard deviation of largest marginal likelihood, with the variances as the values'
@@ -29,7 +30,8 @@ class Variant:
 
     @property
     def name(self):
-        name = f"{self.mode} {self.rank}" if self.mode == "low_rank" else self.mode
+        counted = self.mode in ("low_rank", "draws")
+        name = f"{self.mode} {self.rank}" if counted else self.mode
         name += f" +{self.drawn} drawn" if self.drawn else ""
         name += f", length {self.length}" if self.length != 1.0 else ""
         name += f", nugget {self.nugget}" if self.nugget else ""
@@ -41,6 +43,7 @@ MODES = (
     Variant("diagonal"),
     *(Variant("low_rank", rank) for rank in (4, 8, 16)),
     Variant("joint"),
+    Variant("draws", 64),
     Variant("sampled"),
 )
 NUGGETS = (1e-3, 1e-2, 1e-1)

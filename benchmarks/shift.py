@@ -76,7 +76,9 @@ def run(options):
     for name in options.sets:
         data = shift_data.load(name, options.data_dir, options.limit)
         channels = data.train.x["values"].shape[-1]
-        for model, seed, trained in itertools.product(options.models, options.seeds, TRAINED):
+        for model, seed, trained in itertools.product(
+            options.models, options.seeds, options.trained
+        ):
             done = {tuple(row[key] for key in FIELDS[:5]) for row in read_rows(options.output)}
             missing = [
                 test
@@ -100,6 +102,7 @@ def main(arguments=None):
         choices=(*shift_data.SMALL, *shift_data.LONG),
     )  # fmt: skip
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], metavar="SEED")
+    parser.add_argument("--trained", nargs="+", choices=TRAINED, default=TRAINED, metavar="PART")
     parser.add_argument(
         "--scenarios", nargs="+", choices=shift_data.ON_WHOLE, metavar="TEST", help="all by default"
     )

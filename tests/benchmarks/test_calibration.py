@@ -72,13 +72,13 @@ def test_exact_features_converge_in_the_step():
     assert np.sqrt(np.mean((middle - fine) ** 2)) < 0.5 * np.sqrt(np.mean((coarse - middle) ** 2))
 
 
-@pytest.mark.parametrize("mode", ["diagonal", "low_rank", "joint"])
+@pytest.mark.parametrize("mode", ["diagonal", "low_rank", "joint", "draws"])
 def test_a_linear_layer_is_calibrated(mode):
     """Flows and their mixing, without rectifier: the residuals are exactly Gaussian."""
     given = options("--functions", "60", "--points", "12")
     given.functions = 60
     sample = calibration.draw_sample(given, 12, seed=4)
-    variant = calibration.Variant(mode, rank=4)
+    variant = calibration.Variant(mode, rank=256 if mode == "draws" else 4)
     convolution = sample.network.in_mode(variant)[0][0]
     y = convolution({key: value.astype("float32") for key, value in sample.x.items()})
     block = sample.network.blocks[0]
