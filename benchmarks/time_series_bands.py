@@ -25,7 +25,7 @@ import numpy as np
 from physionet_parts import first
 
 import tfpn
-from tfpn import recipes, training
+from tfpn import augmentation, recipes, training
 from tfpn.training.batches import cut, lengths
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
@@ -35,6 +35,8 @@ import own_time_series
 LACKING = {"all": [], "without the pulse": [1], "without lactate": [0], "none at all": [0, 1, 2]}
 # Of the marginal likelihood in the loss; the first one is the models' default.
 WEIGHTS = (5e-5, 0.1, 1.0)
+# Of training and calibration on parts of the records.
+KEEP, DROPPED, COPIES = (0.1, 1.0), 0.3, 4
 BATCH = 20  # records of one padded length
 
 
@@ -74,21 +76,34 @@ def made_up():
     return [(part.x, np.array([float(outcome) for outcome in part.outcomes])) for part in parts]
 
 
-def fitted(x, y, weight, epochs):
+def fitted(x, y, weight, options):
     """A network of days in hospital, calibrated on a fifth; y has been standardised."""
     keras.utils.set_random_seed(0)
     model = tfpn.models.PNTimeSeriesClassifier(
         num_classes=None, num_outputs=1, in_channels=x["values"].shape[-1], channels=16,
         num_blocks=2, query=24, missingness="counts", pooling=(0, 48),
-        marginal_likelihood_weight=weight,
+        marginal_likelihood_weight=weight, uncertainty=options.uncertainty,
     )  # fmt: skip
     kept = len(y) // 5
+    held = {key: array[:kept] for key, array in x.items()}
+    held_y, thinning = y[:kept], {}
+    if options.thinned:
+        thinning = {"thin": KEEP, "drop_channels": DROPPED}
+        copies = [
+            augmentation.thin(held, KEEP, np.random.default_rng(copy), drop_channels=DROPPED)
+            for copy in range(COPIES)
+        ]
+        held = {key: np.concatenate([copy[key] for copy in copies]) for key in held}
+        held_y = np.tile(held_y, COPIES)
     rest = {key: array[kept:] for key, array in x.items()}
     model.adapt(rest)
     model.compile(keras.optimizers.Adam(1e-2), "mse")
-    batches = training.ShuffledBatches(rest, y[kept:].astype("float32"), 25, 0, by_length=True)
-    model.fit(batches, shuffle=False, epochs=epochs, verbose=0)
-    model.calibrate({key: array[:kept] for key, array in x.items()}, y[:kept])
+    labels = y[kept:].astype("float32")
+    batches = training.ShuffledBatches(rest, labels, 25, 0, by_length=True, **thinning)
+    anew = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, _: batches.set_epoch(epoch))
+    callbacks = [anew] if thinning else []
+    model.fit(batches, shuffle=False, epochs=options.epochs, callbacks=callbacks, verbose=0)
+    model.calibrate(held, held_y)
     return model
 
 
@@ -99,14 +114,14 @@ def without(x, channels):
     return {**x, "variance": variance}
 
 
-def report_made_up(epochs):
+def report_made_up(options):
     """Coverage by the weight of the marginal likelihood, and the regression's errors."""
     (x, y), (test, test_y) = made_up()
     middle, unit = y.mean(), y.std()
-    for weight in WEIGHTS:
-        model = fitted(x, (y - middle) / unit, weight, epochs)
+    for weight in options.weights:
+        model = fitted(x, (y - middle) / unit, weight, options)
         print(json.dumps({"weight": weight, **coverage(residuals(model, test))}), flush=True)
-        if weight != WEIGHTS[0]:
+        if weight != options.weights[0]:
             continue
         for name, channels in LACKING.items():
             predicted = model.predict_distribution(without(test, channels))
@@ -133,12 +148,15 @@ def main(arguments=None):
     parser.add_argument("--data-dir", help="as for tfpn.datasets.physionet2012")
     parser.add_argument("--model", default="models/physionet2012-tuned", metavar="FOLDER")
     parser.add_argument("--records", type=int, default=300, help="of the validation part")
+    parser.add_argument("--weights", type=float, nargs="+", default=WEIGHTS)
+    parser.add_argument("--uncertainty", default="diagonal", help="of the made-up records' network")
+    parser.add_argument("--thinned", action="store_true", help="train and calibrate it on parts")
     parser.add_argument("--epochs", type=int, default=12, help="on the made-up records")
     options = parser.parse_args(arguments)
     if options.data_dir:
         report_physionet(options)
     else:
-        report_made_up(options.epochs)
+        report_made_up(options)
 
 
 if __name__ == "__main__":
