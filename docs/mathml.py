@@ -40,6 +40,6 @@ def to_mathml(page):
     return _FORMULA.sub(formula, page)
 
 
-def on_page_content(page, **kwargs):
+def on_page_content(content, **kwargs):
     """Called by MkDocs with the HTML of each page."""
-    return to_mathml(page)
+    return to_mathml(content)
