@@ -28,10 +28,10 @@ class TimesStart(Mixin):
         fit_priors: bool = True,
         verbose: Verbose = "auto",
     ) -> None:
-        """As `PNCNN.adapt`; statics among the data are not read.
+        """As `PNCNN.adapt`; it does not read statics in the data.
 
-        With ``input_prior="channel"`` each channel starts with the prior that is fitted to its own
-        readings, or with their spacing and root mean square. Where a grid of times is queried, the
+        With ``input_prior="channel"`` each channel starts from the prior fitted to its own
+        readings, or from their spacing and root mean square. If you query a grid of times, the
         later layers start from its step.
 
         Args:
