@@ -212,7 +212,7 @@ def _examples(part, chosen):
 
 
 def _mixed_order(strata, seed=0):
-    """An order of the examples whose every beginning and end has the same share of each group.
+    """Orders the examples: every beginning and every end has the same share of each group.
 
     Of n examples of a group, in random order, the k-th comes at the place (k + 1/2) / n of the
     whole; groups that tie come in random order. So a group of one stands in the middle.

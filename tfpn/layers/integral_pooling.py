@@ -200,7 +200,7 @@ class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
         return self.box is not None or self.disc is not None
 
     def _floored(self, observed):
-        """The variance raised so that with the noise it is what the features' dtype resolves."""
+        """The variance, raised to what the features' dtype resolves together with the noise."""
         variance = observed.variance
         unknown = tf.linalg.matrix_transpose(penalty(variance))  # 0 where observed
         least = floored_variance(unknown, observed.kernel.signal_std)

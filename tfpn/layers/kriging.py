@@ -140,7 +140,7 @@ class Kriging(GPPosteriorLayer):
         return observed, query, basis, tf.exp(2.0 * tf.cast(self.log_trend_std, tf.float64))
 
     def set_spacing(self, spacing: float) -> None:
-        """Nothing: `tfpn.models.field_start` finds this prior, which is that of the field."""
+        """Does nothing: `tfpn.models.field_start` finds this prior, which is that of the field."""
 
     def assign(
         self,

@@ -162,15 +162,15 @@ class Checked(Mixin):
         one.
 
         Args:
-            x: the input dict, or anything that Keras's `predict` takes and holds it.
+            x: the input dict, or anything with it that Keras's `predict` takes.
             batch_size, verbose, steps, callbacks: as Keras's.
 
         Raises:
             ValueError: for keys, shapes or entries that are not the input's.
             TypeError: for arrays without the keys.
             tf.errors.InvalidArgumentError: for a data set with such entries; if a layer's result is
-                not finite, as of values whose squares are too large (not checked where XLA compiles
-                the model).
+                not finite, for example because squares of values are too large (not checked where
+                XLA compiles the model).
 
         Warns:
             UserWarning: once, if half of the examples have less than two thirds of the readings of
@@ -344,7 +344,7 @@ class Checked(Mixin):
 
     @tf.autograph.experimental.do_not_convert
     def _checked_batch(self, batch):
-        """The batch, of which nothing can be computed before assertions have passed."""
+        """The batch, behind assertions that must pass before anything is computed from it."""
         self._check_form(batch)
         x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
         found = _input_assertions(x)

@@ -9,11 +9,11 @@ import numpy as np
 
 from tfpn.types import Array, DType, Tensor
 
-# Standard deviations from 0 of a channel's mean that `adapt` warns of: from there on the noise that
-# is fitted shows the mean. And the relative deviation of a constant in float32.
+# `adapt` warns of a channel whose mean is so many standard deviations from 0: from there on the
+# fitted noise shows the mean. And the relative deviation of a constant in float32.
 _FAR = 10.0
 _ROUNDING = 1e-7
-# Root mean squares that one prior serves: the noise that is fitted is at least 1e-3 of the largest.
+# Largest ratio of root mean squares for one prior: fitted noise is at least 1e-3 of the largest.
 _UNLIKE = 1e2
 
 
@@ -70,7 +70,7 @@ def warn_of_offsets(values: Array, variance: Array, channels: Sequence[int]) -> 
 
 
 def warn_of_sizes(values: Array, variance: Array) -> None:
-    """Warns of channels of one prior of which the largest is `_UNLIKE` times the smallest."""
+    """Warns if the largest of the channels with one prior is `_UNLIKE` times the smallest."""
     sizes = {}
     for channel in range(values.shape[-1]):
         readings = values[..., channel][np.isfinite(variance[..., channel])].astype(np.float64)

@@ -23,7 +23,7 @@ def fit_first_prior(layer: Layer, data: Observations, verbose: Verbose) -> Fitte
         verbose: as in `PNCNN.adapt`.
 
     Warns:
-        UserWarning: of readings that are as likely to be independent of each other.
+        UserWarning: if the readings are as likely to be independent of each other.
     """
     check_choice("verbose", verbose, get_args(Verbose))
     if verbose == "auto":

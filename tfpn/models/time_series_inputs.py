@@ -31,10 +31,10 @@ def statics_inputs(count: int, dtype: DType) -> dict[str, Any]:
 
 
 class EntryWeights(GPLayer):
-    """How far each entry tells of a time of its own (see `tfpn.math.readings.entry_weights`).
+    """How much each entry counts as a time of its own (see `tfpn.math.readings.entry_weights`).
 
     Args:
-        width: the distance from which two times are two, at the start.
+        width: initial distance from which two times count as different.
 
     Output:
         The weights [B, N, 1], and the width for each example [B, 1, 1].
@@ -53,7 +53,7 @@ class EntryWeights(GPLayer):
         )
 
     def set_width(self, width: float) -> None:
-        """Sets the distance from which two times are two."""
+        """Sets the distance from which two times count as different."""
         self.log_width.assign(math.log(width))
 
     def load_own_variables(self, store: Any) -> None:
@@ -104,7 +104,7 @@ def adapt_readings(layer: Any, weigh: Any, indicate: Any, observations: Observat
         layer: the `PNConv`.
         weigh: the `EntryWeights`.
         indicate: the `Readings`.
-        observations: of which the first 256 examples are taken.
+        observations: the data; their first 256 examples count.
     """
     observations = {key: array[:_ADAPT_EXAMPLES] for key, array in observations.items()}
     weights, widths = weigh(observations)
