@@ -66,9 +66,9 @@ class TestScikitLearn:
         assert losses(labels, {"ill": 0.0, "well": 5.0}) == pytest.approx(expected, rel=1e-6)
         assert losses(codes + 7, {7: 0.0, 9: 5.0}) == pytest.approx(expected, rel=1e-6)
         assert losses(labels, None)[0] != pytest.approx(expected[0], rel=1e-2)
-        with pytest.raises(ValueError, match=r"keys \['sick'\], which are no labels; y has"):
+        with pytest.raises(ValueError, match=r"keys \['sick'\], which are not labels; y has"):
             losses(labels, {"sick": 2.0})
-        with pytest.raises(ValueError, match=r"keys \[0\], which are no labels; y has"):
+        with pytest.raises(ValueError, match=r"keys \[0\], which are not labels; y has"):
             losses(codes + 7, {0: 2.0, 7: 1.0})
         # n / (K n_k)
         balanced = losses(codes, {0: 16 / 18, 1: 16 / 15, 2: 16 / 15})
@@ -80,7 +80,7 @@ class TestScikitLearn:
             PNClassifier(build(2)).fit(np.zeros((2, 6, 3)), [0, 1])
 
     def test_one_class(self):
-        with pytest.raises(ValueError, match=r"y holds the class \['a'\] alone"):
+        with pytest.raises(ValueError, match=r"y holds only the class \['a'\]"):
             PNClassifier(build).fit(np.zeros((2, 6, 3)), ["a", "a"])
 
     @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ class TestScikitLearn:
         loss = estimator.model_.evaluate(held, codes[:5], verbose=0, return_dict=True)["loss"]
         assert packed == as_dict == pytest.approx([loss], rel=1e-5)
         with pytest.raises(
-            ValueError, match=r"validation_data has the labels \['up'\], which y has"
+            ValueError, match=r"validation_data has the labels \['up'\], which are not in y"
         ):
             estimator.fit(X, y, validation_data=(X[:2], ["up", "rising"]))
         series = PNRegressor(Recorder)

@@ -29,26 +29,25 @@ def observations(
 ) -> dict[str, Array]:
     """Turns arrays or ragged lists into the observations dict, and checks them.
 
-    What was not measured is given as NaN in `values` (or as a variance of ``+inf``) and comes out
-    with the value 0 and the variance ``+inf``. Examples of unequal length are given as lists and
-    come out padded at the end with the point 0, the value 0 and the variance ``+inf``.
-    B is the number of examples, N the number of points, d the dimension of the domain and c the
-    number of channels.
+    Give NaN in `values` (or a variance of ``+inf``) for what was not measured. It comes out with
+    the value 0 and the variance ``+inf``. Give examples of unequal length as lists. They come out
+    padded at the end with the point 0, the value 0 and the variance ``+inf``. B is the number of
+    examples, N the number of points, d the dimension of the domain and c the number of channels.
 
-    An example may have no points: it is given with the shape [0, d] or [0, c], or as an empty list
-    if another example tells d or c. N is the length of the longest example, and at least 1.
+    An example may have no points. Give it the shape [0, d] or [0, c], or an empty list if another
+    example tells d or c. N is the length of the longest example, and at least 1.
 
     Args:
-        points: Where the values were measured. An array [B, N, d], or a list of B arrays [N_i, d]
-            (anything that `numpy.asarray` reads will do for an array). Coordinates must be
-            finite, except at a point at which no channel is observed: such a point becomes 0 if
-            one of its coordinates is NaN or infinite, and stays as it is otherwise.
+        points: Where the values were measured. An array [B, N, d], or a list of B arrays [N_i, d].
+            An array is anything that `numpy.asarray` reads. Coordinates must be finite, except at a
+            point without any observed channel: it becomes 0 if one of its coordinates is NaN or
+            infinite, and stays as it is otherwise.
         values: What was measured. An array [B, N, c], or [B, N] for one channel, or a list of B
             arrays [N_i, c], or [N_i] for one channel. NaN means not observed.
         variance: The variance of the measurement noise. None (every observed value is exact), a
             number, one number per channel [c], or the same form as `values`. 0 means exact and
-            ``+inf`` not observed. Layers raise it to a least variance: 2e-13 times the example's
-            number of observed points, at least 1e-12, times the square of the prior's
+            ``+inf`` not observed. Layers raise smaller variances to a least one: 2e-13 times the
+            example's number of observed points, at least 1e-12, times the square of the prior's
             ``signal_std`` (see `tfpn.math.convolve`).
 
     Returns:

@@ -1,8 +1,8 @@
 """The models for those who work with scikit-learn and with pandas.
 
 `from_frame` turns a long table into observations. `PNClassifier` and `PNRegressor` are scikit-learn
-estimators; they take observations as one array, made by `pack`, which scikit-learn can split, or as
-the dict, which `cross_val_score` and its like cannot.
+estimators. They take observations as the dict, or as one array that `pack` makes. Only the array
+works with `cross_val_score` and other functions of scikit-learn that split examples.
 """
 
 import math
@@ -212,7 +212,7 @@ def _examples(part, chosen):
 
 
 def _mixed_order(strata, seed=0):
-    """An order of the examples whose every beginning and end has the same share of each group.
+    """Orders the examples: every beginning and every end has the same share of each group.
 
     Of n examples of a group, in random order, the k-th comes at the place (k + 1/2) / n of the
     whole; groups that tie come in random order. So a group of one stands in the middle.
@@ -228,24 +228,24 @@ def _mixed_order(strata, seed=0):
 class PNClassifier(ClassifierMixin, _PNEstimator):
     """A classifier of this library as a scikit-learn estimator.
 
-    For `sklearn.model_selection.cross_val_score`, `GridSearchCV` and their like. Keras's own
-    `keras.wrappers.SKLearnClassifier` takes tables of finite numbers only, and has no
+    Use it with `sklearn.model_selection.cross_val_score`, `GridSearchCV` and the like. Keras's own
+    `keras.wrappers.SKLearnClassifier` takes only tables of finite numbers, and has no
     probabilities.
 
     Args:
         model: a function that takes the number of classes, and ``model_kwargs``, and returns a
             compiled model of two or more logits. Its input has the three keys of observations. To
-            have the same model each time let it begin with ``keras.utils.set_random_seed(0)``.
-        model_kwargs: dict of further arguments of ``model``, for a search to vary.
-        fit_kwargs: dict of arguments of Keras's `fit`, such as ``epochs`` and ``batch_size``. Here
-            ``class_weight`` has labels for keys, whatever kind they are, and labels it lacks weigh
-            1; or it is "balanced", as in scikit-learn. ``validation_split`` takes its part of every
-            class, chosen at random with a fixed seed; ``validation_data`` is a tuple of packed (or
+            get the same model each time, begin it with ``keras.utils.set_random_seed(0)``.
+        model_kwargs: dict of further arguments of ``model``, which a search can vary.
+        fit_kwargs: dict of arguments of Keras's `fit`, such as ``epochs`` and ``batch_size``.
+            ``class_weight`` is a dict by label here, of any kind, and labels it lacks weigh 1; or
+            it is "balanced", as in scikit-learn. ``validation_split`` takes its part of every
+            class, chosen at random with a fixed seed. ``validation_data`` is a tuple of packed (or
             a dict of) observations and labels of the same kind as ``y``.
         thin: (lowest, highest) share of an example's readings to keep, such as (0.1, 1.0), drawn
-            anew in every epoch (`tfpn.augmentation.thin`; one example in eight stays whole), for a
-            model that will meet sparser data than ``X``. Examples held back stay whole. None trains
-            on ``X`` as it is.
+            anew in every epoch. One example in eight stays whole (`tfpn.augmentation.thin`). Use it
+            for a model that will meet sparser data than ``X``. Held-out examples stay whole. None
+            trains on ``X`` as it is.
 
     Attributes:
         model_: the fitted Keras model; `fit` calls its `adapt` first.
@@ -278,9 +278,9 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
             **kwargs: of Keras's `fit`, such as ``sample_weight``, in place of ``fit_kwargs``.
 
         Raises:
-            ValueError: if there are fewer than two classes in ``y``, if it holds NaN, None or
-                numbers that are no labels, if ``class_weight`` or ``validation_data`` have other
-                labels, or for another shape of ``X`` or ``y``.
+            ValueError: if there are fewer than two classes in ``y``; if it holds NaN, None or
+                numbers that are not labels; if ``class_weight`` or ``validation_data`` have other
+                labels; or for another shape of ``X`` or ``y``.
             TypeError: if ``model`` is a model rather than a function that makes one.
         """
         # Before they become one array: among texts NaN would turn into the text "nan".
@@ -291,7 +291,7 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"y holds the class {self.classes_.tolist()} alone; give two or more.")
+            raise ValueError(f"y holds only the class {self.classes_.tolist()}; give two or more.")
         arguments = {**(self.fit_kwargs or {}), **kwargs}
         if arguments.get("class_weight") is not None:
             kwargs["class_weight"] = self._weights(arguments["class_weight"], y)
@@ -304,7 +304,7 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
         unknown = list(dict.fromkeys(label for label in labels if label not in numbers))
         if unknown:
             raise ValueError(
-                f"{name} has the labels {unknown[:5]}, which y has not; y has "
+                f"{name} has the labels {unknown[:5]}, which are not in y; y has "
                 f"{self.classes_.tolist()}."
             )
         return np.array([numbers[label] for label in labels])
@@ -318,7 +318,7 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
         unknown = [label for label in by_label if label not in labels]
         if unknown:
             raise ValueError(
-                f"class_weight has the keys {unknown}, which are no labels; y has {labels}."
+                f"class_weight has the keys {unknown}, which are not labels; y has {labels}."
             )
         return {code: by_label.get(label, 1.0) for code, label in enumerate(labels)}
 
@@ -382,9 +382,9 @@ class PNRegressor(RegressorMixin, _PNEstimator):
 
         Args:
             X: array [B, N, d + 2c] from `pack`, or the observations dict.
-            return_std: whether to return standard deviations besides, by the model's own
+            return_std: whether to return standard deviations too, from the model's own
                 `predict_distribution` (as `sklearn.gaussian_process.GaussianProcessRegressor`
-                does). They hold no noise of the targets unless ``model_.calibrate`` was called.
+                does). They hold no noise of the targets unless you called ``model_.calibrate``.
         """
         X = _packed(X)
         x = self._unpack(X)

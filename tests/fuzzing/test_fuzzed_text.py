@@ -126,5 +126,5 @@ def test_what_was_found():
         assert np.isfinite(getattr(constant, method)(1.0)) or "log_survival" in method
     with pytest.raises(ValueError, match=r"points has shape \(\)"):
         layers.ProbReLU()({"points": None, "values": [[[1.0]]], "variance": [[[1.0]]]})
-    with pytest.raises(ValueError, match="points is a str that is no array of numbers"):
+    with pytest.raises(ValueError, match="points is a str that is not an array of numbers"):
         layers.ProbReLU()({"points": "here", "values": [[[1.0]]], "variance": [[[1.0]]]})

@@ -130,7 +130,7 @@ def test_float64_arrays_keep_their_digits(x):
     np.testing.assert_allclose(model.predict(wide, verbose=0), model(wide), atol=1e-12)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("adam", loss, run_eagerly=True)
-    with pytest.warns(UserWarning, match="casts the arrays it is given to float32"):
+    with pytest.warns(UserWarning, match="casts arrays to float32"):
         model.fit(wide, np.zeros(8), verbose=0)
 
 

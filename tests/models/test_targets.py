@@ -157,11 +157,11 @@ def test_validation_data_of_another_form():
         (x, TypeError, "found no targets; give a tuple"),
         ((x,), ValueError, "found 1 entries; give the input dict, targets"),
         ((x, y, y, y), ValueError, "found 4 entries"),
-        (batches((tuple(x.values()), y)).batch(3), TypeError, "found a tuple, in which nothing"),
+        (batches((tuple(x.values()), y)).batch(3), TypeError, "found a tuple, which does not name"),
         (batches((x, y)), ValueError, r"points: a batch has the shape \(5, 2\)"),
         (batches((x, np.eye(3)[y])).batch(3), ValueError, r"y has the shape \(None, 3\); sparse"),
         (batches(({**x, "values": x["points"]}, y)).batch(3), ValueError, "values: a batch has"),
-        (Batches([(list(x.values()), y)]), TypeError, "found a list, in which nothing"),
+        (Batches([(list(x.values()), y)]), TypeError, "found a list, which does not name"),
     ):
         with pytest.raises(error, match=f"^validation_data: .*{match}"):
             model.fit(x, y, validation_data=data, verbose=0)
@@ -196,9 +196,9 @@ def bad_batches(x, y):
     bad = {**x, "values": changed(x["values"], np.nan)}
     for batch, match in (
         ((x, changed(y, np.nan), one), "y is NaN or infinite"),
-        ((x, changed(y, 3.0), one), "y holds another label than 0 to 2"),
+        ((x, changed(y, 3.0), one), "does not take; it takes whole numbers from 0 to 2"),
         ((x, changed(y, -np.inf), one), "y is NaN or infinite"),
-        ((x, changed(y, 0.5), one), "y holds another label than 0 to 2"),
+        ((x, changed(y, 0.5), one), "does not take; it takes whole numbers from 0 to 2"),
         ((x, y, changed(one, np.nan)), "sample_weight is NaN or infinite"),
         ((bad, y, one), "values holds NaN or infinity where"),
     ):
@@ -369,7 +369,7 @@ def test_losses_of_another_make_take_no_gaps(given_several):
         keras.losses.MeanSquaredError(reduction="sum"),
     ):
         model.compile("sgd", loss)
-        with pytest.raises(ValueError, match="y is NaN for 1 of 6 .* was not measured where"):
+        with pytest.raises(ValueError, match="y is NaN for 1 of 6 .* means not measured only if"):
             model.fit(x, y, verbose=0)
 
 

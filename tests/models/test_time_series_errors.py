@@ -12,7 +12,7 @@ def test_windows_and_clock_need_a_stay():
     for options in ({"windows": 2}, {"clock": True}):
         with pytest.raises(ValueError, match="needs the box of the stay"):
             PNTimeSeriesClassifier(pooling="space", **options)
-    with pytest.raises(ValueError, match="windows=2 takes the windows' errors as independent"):
+    with pytest.raises(ValueError, match="windows=2 takes the errors of windows as independent"):
         PNTimeSeriesClassifier(windows=2, uncertainty="joint", input_noise="shared")
     with pytest.raises(ValueError, match="context must be one of"):
         PNTimeSeriesClassifier(context="everywhere")

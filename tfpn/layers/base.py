@@ -37,10 +37,10 @@ class GPLayer(keras.layers.Layer):
     """A layer from observations to observations.
 
     Inputs and outputs are dicts of ``points`` [B, N, d], ``values`` [B, N, c] and ``variance``
-    [B, N, c] (see `tfpn.observations`). What goes beside them says how errors at different points
-    and channels belong together (`tfpn.math.uncertainty`).
-    The algebra runs in float64 under a float64 policy and in float32 under every other one, as
-    there are no half-precision factorisations; that is also the outputs' dtype.
+    [B, N, c] (see `tfpn.observations`). Further entries say how errors at different points and
+    channels belong together (`tfpn.math.uncertainty`). The algebra and the outputs are float64
+    under a float64 policy. They are float32 under every other policy, as there are no
+    half-precision factorisations.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -82,7 +82,7 @@ class GPLayer(keras.layers.Layer):
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"{type(self).__name__} {self.name!r}: {key} is a {type(values).__name__} that is "
-                f"no array of numbers ({error}); examples of unequal length go through "
+                f"not an array of numbers ({error}): pass examples of unequal length through "
                 "tfpn.observations first."
             ) from error
 
@@ -103,8 +103,8 @@ class GPLayer(keras.layers.Layer):
     def _unpack(self, observations):
         """points, values and variance in the algebra's dtype, after checks.
 
-        Outside XLA-compiled functions, a negative variance or NaN raises an error too, and so do
-        sizes that disagree where they are known only when run.
+        Outside XLA-compiled functions this also raises an error for a negative variance, for NaN,
+        and for sizes that disagree and are known only when the function runs.
         """
         if isinstance(observations, dict):
             self._check_shapes({key: tensor.shape for key, tensor in observations.items()})
@@ -132,8 +132,8 @@ class GPLayer(keras.layers.Layer):
     def _fusion(self, training, channels, *points):
         """Context that compiles elementwise work in training steps on large feature maps.
 
-        Not for small ones, where compiling takes longer than it saves, nor where the number of
-        points varies from batch to batch, as each would be compiled anew.
+        Small maps are left out, because compiling takes longer than it saves. So are batches whose
+        number of points varies, because each number would be compiled anew.
         """
         known = all(p.shape[1] is not None for p in points)
         return fusion(training and known and points[-1].shape[1] * channels >= _FUSED_ENTRIES)
@@ -245,10 +245,10 @@ class GPLayer(keras.layers.Layer):
 class GPPosteriorLayer(GPLayer):
     """A layer that conditions a GP prior of its own on the observations.
 
-    Owns the prior's signal standard deviation and length scale (as logarithms), optionally a
-    learnable observation noise, and reports the negative log marginal likelihood: its mean over
-    observed entries, times ``marginal_likelihood_weight``, by ``add_loss``, and without the weight
-    as the metric ``<layer name>_nll``.
+    It owns the prior's signal standard deviation and length scale (as logarithms), and optionally a
+    learnable observation noise. It reports the mean negative log marginal likelihood over observed
+    entries: times ``marginal_likelihood_weight`` by ``add_loss``, and without the weight as the
+    metric ``<layer name>_nll``.
     """
 
     def __init__(
@@ -294,7 +294,7 @@ class GPPosteriorLayer(GPLayer):
         if self.algebra_dtype == "float32" and not _LENGTHS[0] <= value <= _LENGTHS[1]:
             raise ValueError(
                 f"{type(self).__name__} {self.name!r}: {name} must be from {_LENGTHS[0]:g} to "
-                f"{_LENGTHS[1]:g} in float32, which does not hold the squares of other distances; "
+                f"{_LENGTHS[1]:g} in float32, which cannot hold the squares of other distances; "
                 f"found {value:g}. Give the points in another unit, or build with dtype='float64'."
             )
         return value

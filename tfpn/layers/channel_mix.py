@@ -16,18 +16,18 @@ from tfpn.types import Config, Initializer, Observations, Tensor
 class ChannelMix(GPLayer):
     """Linear map of the channels at each point: ``M f + b`` (eq. mixing).
 
-    The variance is that of independent channels, ``sum_b M[b, a]^2 var_b``: the paper's
-    central-limit argument, good for many weakly dependent channels and poor for few. With factors
-    only their remainder is taken as independent, with a joint covariance nothing is. A point with
-    an unobserved channel comes out unobserved in all channels, as each one mixes all of them.
+    The variance is that of independent channels, ``sum_b M[b, a]^2 var_b``. This is the paper's
+    central-limit argument: good for many weakly dependent channels, poor for few. With factors,
+    only their remainder is taken as independent. With a joint covariance, nothing is. If one
+    channel of a point is unobserved, all output channels are, because each one mixes all of them.
 
     Args:
         filters: number of output channels.
         use_bias: adds a learnable constant to each output channel.
-        train_bias: whether the bias is trained. False is for layers whose constants a normalisation
-            takes away: of a gradient that is rounding alone, Adam makes full steps.
-        kernel_initializer: for M [c_in, filters]; He's by default, which makes up for the half of
-            the signal that a rectifier takes.
+        train_bias: whether the bias is trained. Give False if a normalisation takes constants away:
+            the gradient is then rounding alone, and Adam would still make full steps.
+        kernel_initializer: for M [c_in, filters]; by default He's, which makes up for the half of
+            the signal that a rectifier removes.
         bias_initializer: for b [filters].
 
     Input and output:

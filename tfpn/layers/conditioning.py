@@ -25,8 +25,8 @@ class Conditioned(Mixin):
         """Raises ValueError if a strategy has to be exact."""
         if self.conditioning == "local" and not way.takes_neighbourhoods:
             raise ValueError(
-                f"{type(self).__name__} {self.name!r}: conditioning='local' does not keep errors "
-                f"of different blocks together, as {way.key} would; use uncertainty='sampled', "
+                f"{type(self).__name__} {self.name!r}: {way.key} keeps the errors of different "
+                "blocks together, and conditioning='local' does not; use uncertainty='sampled', "
                 "'diagonal' or 'none'."
             )
 

@@ -24,10 +24,10 @@ DIFFUSION_PER_SPACING = 0.5
 class GPConvolution(GPPosteriorLayer):
     """Base of `PNConv` and `SteerablePNConv`.
 
-    The weights of their flows are in units of a stored length, ``exp(log_flow_unit)``, which
-    starts at the spacing and is not trained: so an optimiser's steps do the same whatever the unit
-    of the points. A subclass builds it by ``_build_flow_unit`` and sets its flows to their start by
-    ``_reset_flows``.
+    The weights of the flows are in units of a stored length, ``exp(log_flow_unit)``, which starts
+    at the spacing and is not trained. So the steps of an optimiser do the same whatever the unit of
+    the points. A subclass builds this length by ``_build_flow_unit``, and sets its flows to their
+    start by ``_reset_flows``.
     """
 
     def __init__(self, *, spacing: float, length_scale: float | None, **kwargs: Any) -> None:
@@ -82,10 +82,10 @@ class GPConvolution(GPPosteriorLayer):
     def adapt(self, data: Observations) -> None:
         """Sets the layer's scales, signal and noise level from data, before training.
 
-        The spacing, which sets length scale and flows, is the median distance of a point to its
-        second nearest neighbour in the same example, which on a lattice is its step.
-        The signal standard deviation becomes the root mean square of the observed values, and the
-        observation noise (where there is one) moves in proportion.
+        The spacing sets length scale and flows. It is the median distance of a point to its second
+        nearest neighbour in the same example; on a lattice this is the step. The signal standard
+        deviation becomes the root mean square of the observed values. The observation noise (if
+        there is one) moves in proportion.
 
         Args:
             data: the observations dict (NumPy or tensors) that this layer will take.
@@ -107,7 +107,7 @@ class GPConvolution(GPPosteriorLayer):
     ) -> FittedPrior:
         """Sets the prior's length scale, signal and noise by maximum marginal likelihood.
 
-        Flows stay as they are, and so does a prior with too few readings to be fitted.
+        Flows stay as they are. So does a prior that has too few readings to be fitted.
 
         Args:
             data: the observations dict (NumPy or tensors) that this layer will take.

@@ -17,12 +17,12 @@ from tfpn.types import Config, Observations, Tensor
 class GPNormalization(GPLayer):
     """Affine map per channel that gives a GP feature map zero mean and unit spread.
 
-    ``values' = gamma (values - m) / q + beta`` and ``variance' = (gamma / q)^2 variance``, where
-    m is the mean of the values and q^2 their total variance, that of the values plus the mean of
-    their uncertainties (law of total variance), over the observed entries of the batch. That
-    spread is what a unit-variance prior in the next layer expects. In inference running averages
-    of m and q^2 take the batch's place, as in batch normalisation; so they do, and stay as they
-    are, in a frozen layer (``trainable=False``).
+    ``values' = gamma (values - m) / q + beta`` and ``variance' = (gamma / q)^2 variance``. Here m
+    is the mean of the values over the observed entries of the batch. q^2 is their total variance:
+    the variance of the values plus the mean of their uncertainties (law of total variance). A
+    unit-variance prior in the next layer expects this spread. In inference, running averages of m
+    and q^2 take the place of the batch, as in batch normalisation. A frozen layer
+    (``trainable=False``) uses them too, and leaves them as they are.
 
     Args:
         momentum: of the running averages, which begin as plain means over the first batches.

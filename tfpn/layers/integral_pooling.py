@@ -23,9 +23,9 @@ class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
     """Integral of each channel's GP posterior over the whole space, a box or a disc (appendix).
 
     Over R^d the mean is ``a 1^T (K + S)^-1 y`` with ``a = s^2 (2 pi l^2)^(d/2)`` and the variance
-    is infinite. Over a box both are finite, by products of normal CDFs, and over a disc of the
-    plane, by Marcum's Q function (`tfpn.math.disc_integrals`). Rotations about the disc's centre
-    change nothing, nor do any over R^d; those of a box do.
+    is infinite. Over a box or disc both are finite: for a box by products of normal CDFs, for a
+    disc of the plane by Marcum's Q function (`tfpn.math.disc_integrals`). Rotations change nothing
+    over R^d, nor over a disc if they are about its centre. They do change the result over a box.
 
     Args:
         box: ``(low, high)``, each a number or a list of d numbers in units of the points.
@@ -49,10 +49,10 @@ class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
         The observations dict (points [B, N, d], values and variance [B, N, c]).
 
     Output:
-        A dict of ``values`` [B, c], the means, and ``variance`` [B, c]; over the whole space the
-        variance is +inf. Otherwise ``factors`` [B, c, r] or ``covariance`` [B, c, c] besides, if
-        the input has factors or a joint covariance; and ``draws`` [B, S, c] if the input has draws,
-        over the whole space as well, where they are the integrals of the mean that each draw gives.
+        A dict of ``values`` [B, c], the means, and ``variance`` [B, c]. Over the whole space the
+        variance is +inf. Otherwise the dict also has ``factors`` [B, c, r] or ``covariance``
+        [B, c, c] if the input has factors or a joint covariance. If the input has draws, the dict
+        has ``draws`` [B, S, c]; over the whole space these integrate the mean that each draw gives.
         An example without observations has the prior's integral: mean 0.
 
     Example:
@@ -200,7 +200,7 @@ class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
         return self.box is not None or self.disc is not None
 
     def _floored(self, observed):
-        """The variance raised so that with the noise it is what the features' dtype resolves."""
+        """The variance, raised to what the features' dtype resolves together with the noise."""
         variance = observed.variance
         unknown = tf.linalg.matrix_transpose(penalty(variance))  # 0 where observed
         least = floored_variance(unknown, observed.kernel.signal_std)

@@ -32,8 +32,8 @@ class Kriging(GPPosteriorLayer):
     Args:
         trend: "none", "constant", or "linear" in the coordinates. Its coefficients have a normal
             prior with learnable standard deviations.
-        amplitude: "shared", or "example" for a factor of each example's variances that its own
-            readings tell (see there, "degrees of freedom", which are learnt).
+        amplitude: "shared"; or "example", where the readings of each example give a factor of its
+            variances, with learnable degrees of freedom (see `tfpn.math.kriging`).
         signal_std, length_scale, observation_noise, noise, kernel: as in `PNConv`; with
             noise="channel" every channel has a prior of its own.
         marginal_likelihood_weight: of the likelihood's part in the loss; it trains all parameters.
@@ -140,7 +140,7 @@ class Kriging(GPPosteriorLayer):
         return observed, query, basis, tf.exp(2.0 * tf.cast(self.log_trend_std, tf.float64))
 
     def set_spacing(self, spacing: float) -> None:
-        """Nothing: `tfpn.models.field_start` finds this prior, which is that of the field."""
+        """Does nothing: `tfpn.models.field_start` finds this prior, which is that of the field."""
 
     def assign(
         self,

@@ -35,19 +35,19 @@ from tfpn.types import (
 class PNConv(Conditioned, Drawing, DriftDiffusions):
     """Convolution of a Gaussian process: ``A f = sum_k W_k exp(D_k) f + bias``, exactly.
 
-    The input channels are observations of GPs with an RBF prior, conditioned on exactly; each
+    The input channels are observations of GPs with an RBF prior, conditioned on exactly. Each
     ``D_k = beta_k . grad + 1/2 grad^T Sigma_k grad`` is a drift-diffusion with learnable drift
-    ``beta_k`` and ``Sigma_k = L_k L_k^T`` with a learnable full d x d factor; the flow ``exp(D_k)``
+    ``beta_k`` and ``Sigma_k = L_k L_k^T`` with a learnable full d x d factor. The flow ``exp(D_k)``
     acts on the posterior in closed form (eqs. A_rbf, A_rbf_A). As Sigma goes to 0 with drifts on a
-    lattice this is an ordinary convolution. Cost for each example: one N x N factorisation and
+    lattice this is an ordinary convolution. An example costs one N x N factorisation and
     O(K M N (N + c_in) + K M c_in filters) operations.
 
     Args:
         filters: number of output channels.
         num_basis: K, the number of basis operators.
-        spacing: distance between neighbouring points, in units of the points, from which the
-            length scale (equal to it), the drifts (the K lattice points nearest the origin, one
-            spacing apart) and the diffusions (factor of half a spacing) start. The default suits
+        spacing: distance between neighbouring points, in units of the points. It sets the start of
+            the length scale (equal to it), of the drifts (the K lattice points nearest the origin,
+            one spacing apart) and of the diffusions (factor of half a spacing). The default suits
             some 75 to 100 points in a unit square. `adapt` measures it. The weights ``drift`` and
             ``diffusion_factor`` are in units of it, see `flow_parameters`.
         signal_std: initial prior standard deviation of the input channels.
@@ -63,17 +63,17 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
         kernel: of the prior: "rbf"; "matern32", "matern52" and "rational_quadratic", for rougher
             signals; or a `tfpn.math.kernels.ScaleMixture`. A kernel of T Gaussian terms takes T
             times as long to evaluate; the named ones have about 12.
-        double_precision: whether a float32 layer conditions in float64 where float32's digits do
-            not suffice, for observations of any accuracy and density. False is for features
-            inside a network, whose variances are no measurement's: variances below 3e-5
-            signal_std^2, with more than 75 observed points below that times their number / 75,
-            are raised to that. See `tfpn.math.convolve`.
-        uncertainty: "diagonal" returns the exact variance; "none" returns variance 0 at observed
+        double_precision: whether a float32 layer conditions in float64 where the digits of float32
+            do not suffice. It then takes observations of any accuracy and density. Give False for
+            features inside a network, whose variances are not those of a measurement. Variances are
+            then raised to at least 3e-5 signal_std^2, and with more than 75 observed points to that
+            times their number / 75. See `tfpn.math.convolve`.
+        uncertainty: "diagonal" returns the exact variance. "none" returns variance 0 at observed
             points, for the ablation without uncertainty. "low_rank" and "joint" also say how the
-            errors at different points and channels go together, by ``rank`` factors beside an
-            independent remainder (`tfpn.math.uncertainty.low_rank`) or by the whole
-            covariance (`tfpn.math.uncertainty.joint`, for small networks). Both need
-            noise="shared". "sampled" draws functions from the posterior, which keep errors together
+            errors at different points and channels go together: by ``rank`` factors beside an
+            independent remainder (`tfpn.math.uncertainty.low_rank`), or by the whole covariance
+            (`tfpn.math.uncertainty.joint`, for small networks). Both need noise="shared".
+            "sampled" draws functions from the posterior, which keep errors together
             (`tfpn.math.uncertainty.sampled`); variances are those of the draws.
         rank: number of factors of "low_rank" that the first convolution finds; later ones take
             their input's.
@@ -81,20 +81,20 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
             and common to all examples.
         num_training_samples: the same in training, where every step and example has its own. Later
             convolutions take as many as their input has.
-        num_waves: number of plane waves of which a draw of the prior is made.
-        stream: of two layers with the same one and the same ``seed`` the draws in inference go
-            together; the convolutions of a network need different ones.
-        variance_estimator: "exact", or "stochastic" for the estimate of the paper's appendix by
-            ``num_probes`` random probes, cut off at 0, which makes it too large on average. Every
-            training step draws new probes; inference uses the same ones each time, which depend on
-            an example's place in the batch. For uncertainty="diagonal".
+        num_waves: number of plane waves that make up a draw of the prior.
+        stream: two layers with the same stream and the same ``seed`` take the same draws in
+            inference. Give the convolutions of a network different ones.
+        variance_estimator: "exact"; or "stochastic" for the estimate of the paper's appendix by
+            ``num_probes`` random probes. The estimate is cut off at 0, which makes it too large on
+            average. Every training step draws new probes. Inference uses the same ones each time,
+            and they depend on an example's place in the batch. For uncertainty="diagonal".
         num_probes: number of probes.
         probes: "rademacher" or "gaussian" (the paper's, with a larger error).
         seed: of probes and draws; an integer, or None for a random one in training.
         conditioning: "exact" conditions on all observations of an example. "local" cuts its points
-            into blocks of neighbours and conditions each on the points nearest to it besides, at a
-            cost linear in N; an example of no more points than a block and its halo stays exact.
-            With "sampled", "diagonal" and "none".
+            into blocks of neighbours, and conditions each block on its own points and on those
+            nearest to it, at a cost linear in N. An example of no more points than a block and its
+            halo stays exact. With "sampled", "diagonal" and "none".
         block_size: of "local", most points of a block.
         neighbors: of "local", most further points that a block is conditioned on.
         use_bias: adds a learnable constant to each output channel.
@@ -109,10 +109,10 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
             the learnable noise; "all" lets it reach points, values and variances too.
 
     Input:
-        The observations dict (points [B, N, d], values and variance [B, N, c_in]); in ``call`` a
+        The observations dict (points [B, N, d], values and variance [B, N, c_in]). In ``call`` a
         second argument ``query`` [B, M, d] gives the output's points, by default the input's.
-        Outside of training many of them are taken in pieces, but for "stochastic", "sampled",
-        "low_rank" and "joint", whose memory grows with M, M, M^2 and M^2.
+        Outside of training many of them are taken in pieces. The exceptions are "stochastic" and
+        "sampled", whose memory grows with M, and "low_rank" and "joint", where it grows with M^2.
 
     Output:
         The observations dict at the input's points (padding stays unobserved), or at all query
@@ -251,10 +251,10 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
             )
 
     def adapt(self, data: Observations) -> None:
-        """As `GPConvolution.adapt`; with prior="channel" each channel's own spacing and size count.
+        """As `GPConvolution.adapt`; with prior="channel" each channel has its own spacing and size.
 
-        A channel that no example sees at two points keeps the length scale of all points' spacing,
-        one that is never seen or always 0 the overall signal standard deviation.
+        A channel that no example sees at two points keeps the length scale of all points' spacing.
+        A channel that is never seen, or always 0, keeps the overall signal standard deviation.
         """
         super().adapt(data)
         if self.prior == "shared":

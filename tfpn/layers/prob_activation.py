@@ -20,8 +20,8 @@ _LEAKY = 0.2
 class ProbActivation(GPLayer):
     """Mean and variance of ``h(f)`` for Gaussian f, elementwise.
 
-    "relu" and "leaky_relu" are exact (`tfpn.math.activations.Rectifier`); all others are quadrature
-    with 32 nodes, whose errors `tfpn.math.activations.Quadrature` states. Unobserved entries stay
+    "relu" and "leaky_relu" are exact (`tfpn.math.activations.Rectifier`). All others use quadrature
+    with 32 nodes; `tfpn.math.activations.Quadrature` states its errors. Unobserved entries stay
     unobserved. Factors are multiplied by ``E h'(f)``, which is exact to first order in the
     correlation. A joint covariance becomes that of h(f), entry by entry.
 
@@ -144,9 +144,9 @@ def read_activation(activation: ActivationLike) -> Tensor:
         ) from error
     if not tf.is_tensor(found) or found.shape != (2,):
         raise ValueError(
-            f"activation is {activation!r}, which makes a {type(found).__name__} of the shape "
-            f"{np.shape(found)} of a tensor of the shape (2,): give a function of tensors that "
-            "acts on each entry by itself, such as tf.tanh and not numpy.tanh."
+            f"activation is {activation!r}, which turns a tensor of the shape (2,) into a "
+            f"{type(found).__name__} of the shape {np.shape(found)}: give a function of tensors "
+            "that acts on each entry by itself, such as tf.tanh and not numpy.tanh."
         )
     return Quadrature(function)
 

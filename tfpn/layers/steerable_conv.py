@@ -56,20 +56,20 @@ NUM_BASIS = 2
 class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvolution):
     """Rotation-equivariant convolution of Gaussian process fields: ``sum_k W_k exp(M_k) f + bias``.
 
-    The channels are fields on the plane that turn with it (`tfpn.math.steerable.fields`): n copies
-    of a small representation rho of the rotations, observed with noise and conditioned on exactly.
-    Each ``M_k = C_k + sum_i B_ki d_i + sum_ij S_kij d_i d_j`` is a coupled PDE on one copy of rho
-    that commutes with rotations, with learnable coefficients in the exact basis of all of them; its
-    flow acts on the posterior (`tfpn.math.steerable_convolve`). W_k mixes the copies: one number
-    for a pair of scalars, a complex one for others. Rotating points and fields of the input rotates
-    the output to rounding, at every angle.
+    The channels are fields on the plane that turn with it (`tfpn.math.steerable.fields`). They are
+    n copies of a small representation rho of the rotations, observed with noise and conditioned on
+    exactly. Each ``M_k = C_k + sum_i B_ki d_i + sum_ij S_kij d_i d_j`` is a coupled PDE on one copy
+    of rho that commutes with rotations. Its coefficients are learnable, in the exact basis of all
+    such PDEs. Its flow acts on the posterior (`tfpn.math.steerable_convolve`). W_k mixes the
+    copies: by one number for a pair of scalars, by a complex one for others. If you rotate points
+    and fields of the input, the output rotates to rounding, at every angle.
 
-    The variance that is returned is the mean over a block's components (a block is one copy of one
-    frequency): that is what a rotation leaves as it is. Flows are resolved to 1e-6 (float32) or
-    1e-12 (float64) as far as they reach within some 60 or 72 length scales (at some more cost from
-    12 or 18 on), and less sharply beyond (`tfpn.math.steerable_kernel`); they commute with
-    rotations all the same. `flow_reach` says how far they reach. With generators that do not couple
-    the channels this is `PNConv` without drift.
+    The returned variance is the mean over a block's components (a block is one copy of one
+    frequency), because a rotation leaves this mean as it is. Flows are resolved to 1e-6 (float32)
+    or 1e-12 (float64) if they reach within some 60 or 72 length scales (at some more cost from 12
+    or 18 on). Beyond, they are less sharp (`tfpn.math.steerable_kernel`), but still commute with
+    rotations. `flow_reach` says how far they reach. If the generators do not couple the channels,
+    this is `PNConv` without drift.
 
     Args:
         fields: type of the output, such as ``{0: 16, 1: 16, 2: 16}`` (frequency: copies), a number
@@ -80,15 +80,16 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
             output have.
         constraint: "dissipative" generators never amplify, whatever their parameters; "free" ones
             may, and training them may blow up.
-        flows: None, or a list of K Keras layers in place of generators of this layer's own, such as
+        flows: None, or a list of K Keras layers in place of this layer's own generators, such as
             those that `equivariance.keras_source` writes (for SO2 or O2). The method
             ``generator()`` of each returns C [r, r], B [2, r, r] and S [2, 2, r, r] on one copy of
-            each of ``frequencies`` in this order; whether they commute with rotations is checked
-            when this layer is built. Their lengths are in units of ``spacing``: B = 1 carries over
-            one spacing. ``constraint`` and ``seed`` do not matter then.
-        spacing: distance between neighbouring points, from which the length scale (equal to it),
-            transport (over one spacing) and diffusion (over half of it) start. `adapt` measures it.
-            The generators' weights are in units of it; `generators` gives them in the points'.
+            each of ``frequencies`` in this order. Building this layer checks that they commute with
+            rotations. Their lengths are in units of ``spacing``: B = 1 carries over one spacing.
+            ``constraint`` and ``seed`` then have no effect.
+        spacing: distance between neighbouring points. It sets the start of the length scale (equal
+            to it), of transport (over one spacing) and of diffusion (over half of it). `adapt`
+            measures it. The weights of the generators are in units of it; `generators` gives them
+            in units of the points.
         signal_std: initial prior standard deviation of the input channels.
         length_scale: initial prior length scale, if not ``spacing``.
         observation_noise: initial standard deviation of a learnable measurement noise that is
@@ -97,14 +98,14 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
             observed or missing together at a point); "channel" keeps each block's own, for
             channels seen at different points, at the cost of a factorisation for each channel.
         kernel: of the prior, as in `PNConv`; one of T Gaussian terms takes T times as long.
-        uncertainty: "diagonal" returns the exact variance, "none" variance 0 at observed points,
-            "sampled" draws of the fields, whose mean and (by block) variance it has beside them.
-            A draw's law turns with the input; the draws of a prediction, which are always the
-            same ones, do not, so what a rotation changes in their mean is Monte Carlo error.
+        uncertainty: "diagonal" returns the exact variance, "none" variance 0 at observed points.
+            "sampled" returns draws of the fields with their mean and (by block) variance. The law
+            of a draw turns with the input. The draws of a prediction are always the same and do not
+            turn, so what a rotation changes in their mean is Monte Carlo error.
         num_samples, num_training_samples, num_waves, stream: as in `PNConv`, for "sampled".
         double_precision: whether a float32 layer computes in float64 inside, at up to three times
-            the cost. Needed for equivariance to rounding where values are not smooth, as readings
-            may be; False is for features inside a network.
+            the cost. Equivariance to rounding needs it if values are not smooth, as readings may
+            be. Give False for features inside a network.
         conditioning, block_size, neighbors: as in `PNConv`. How points are cut into blocks does not
             turn with them, so "local" is equivariant up to its error.
         use_bias: adds a learnable constant to each output scalar (a constant vector would not
@@ -116,9 +117,9 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
             the learnable noise; "all" lets it reach points, values and variances too.
 
     Input:
-        The observations dict (points [B, N, 2], values and variance [B, N, c_in]); in ``call`` a
+        The observations dict (points [B, N, 2], values and variance [B, N, c_in]). In ``call`` a
         second argument ``query`` [B, M, 2] gives the output's points, by default the input's. Many
-        of them are taken in pieces, outside of training and traced functions.
+        points are taken in pieces, outside of training and traced functions.
 
     Output:
         The observations dict at the input's points (padding stays unobserved), or at all query

@@ -58,9 +58,9 @@ class Generators(Mixin):
     def generators(self) -> tuple[Tensor, Tensor, Tensor]:
         """The generators' C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] in float64.
 
-        Index order derivative(s), output, input; r channels, one copy of each of ``frequencies``.
-        In the points' unit; what the layer learns, and ``flows``, are in units of the spacing,
-        ``exp(log_flow_unit)``.
+        The indices are derivative(s), output, input, of r channels: one copy of each of
+        ``frequencies``. Lengths are in the points' unit. What the layer learns, and ``flows``, are
+        in units of the spacing, ``exp(log_flow_unit)``.
         """
         if self.flows:
             tensors = generators_of(self.flows)

@@ -27,10 +27,10 @@ from tfpn.types import Config, FieldsLike, Observations, Tensor
 class SteerableMix(FieldsMixin, GPLayer):
     """Linear map of the fields at each point that commutes with rotations.
 
-    Copies of one frequency are mixed by one number a pair for scalars, and by a complex one (a
-    scale and a turn) for others; by Schur's lemma there is no other such map. The variance is that
-    of independent blocks, ``sum_c |w_cp|^2 variance_c``, as in `ChannelMix`. A point with an
-    unobserved channel comes out unobserved in all channels. Draws are mixed each for itself.
+    One number mixes a pair of scalars. A complex number (a scale and a turn) mixes a pair of copies
+    of any other frequency. By Schur's lemma there is no other such map. The variance is that of
+    independent blocks, ``sum_c |w_cp|^2 variance_c``, as in `ChannelMix`. If one channel of a point
+    is unobserved, all output channels are. Each draw is mixed by itself.
 
     Args:
         fields: type of the output, as in `SteerablePNConv`; its frequencies must be among the

@@ -19,10 +19,10 @@ from tfpn.types import Config, FieldsLike, Observations, Tensor
 class SteerableNormalization(FieldsMixin, GPLayer):
     """`GPNormalization` that commutes with rotations: one scale a block, a shift of scalars alone.
 
-    ``values' = gamma (values - m) / q + beta`` and ``variance' = (gamma / q)^2 variance``: for
-    scalars as there; for fields of frequency 1 or more m and beta are 0, and q^2 is the mean over
-    the block's components of square plus variance. Batch statistics in training, running averages
-    in inference and in a frozen layer.
+    ``values' = gamma (values - m) / q + beta`` and ``variance' = (gamma / q)^2 variance``. Scalars
+    are treated as in `GPNormalization`. For fields of frequency 1 or more m and beta are 0, and q^2
+    is the mean over the block's components of square plus variance. Training takes the statistics
+    of the batch. Inference and a frozen layer take running averages.
 
     Args:
         fields: type of the input, as in `SteerablePNConv`.

@@ -29,22 +29,22 @@ GATES = ("shared", "own")
 class GatedReLU(FieldsMixin, GPLayer):
     """Mean and variance of ``relu(f)`` for scalars and of ``Phi(g) v`` for other fields, exact.
 
-    The ReLU of a vector's components would not commute with rotations. A field v of frequency 1 or
-    more is multiplied by a number between 0 and 1 instead, the normal distribution function Phi of
-    a Gaussian scalar g: a smooth form of "v where g > 0". Mean and variance are closed forms
-    (`tfpn.math.steerable.gates`), with gate and field taken as independent. The variance is that of
-    the block, the mean over its components. Of draws each becomes ``relu(f)`` and ``Phi(g) v``.
+    The ReLU of a vector's components would not commute with rotations. So a field v of frequency 1
+    or more is multiplied by a number between 0 and 1: the normal distribution function Phi of a
+    Gaussian scalar g, a smooth form of "v where g > 0". Mean and variance have closed forms
+    (`tfpn.math.steerable.gates`), which take gate and field as independent. The variance is that of
+    the block, the mean over its components. Each draw becomes ``relu(f)`` and ``Phi(g) v``.
 
     Args:
         fields: type of the input, as in `SteerablePNConv`.
-        gates: "shared" takes the n-th scalar as the gate of the n-th copy of every other frequency,
-            and rectifies it besides. "own" takes the last scalars, one for each copy of a frequency
-            of 1 or more in the order of the fields; they are used up.
+        gates: with "shared" the n-th scalar is the gate of the n-th copy of every other frequency,
+            and is also rectified. "own" takes the last scalars, one for each copy of a frequency of
+            1 or more in the order of the fields; the output no longer has them.
 
     Input and output:
         The observations dict; points [B, N, d] pass through. The output's fields are
-        ``output_fields``, those of the input without the gates that are used up. A field whose gate
-        is unobserved is unobserved.
+        ``output_fields``: those of the input without the gates of "own". A field whose gate is
+        unobserved is unobserved.
 
     Raises:
         ValueError: if there are fewer scalars than gates, or channels do not fit.

@@ -29,9 +29,9 @@ _FEW_BATCHES = 1000
 class Checked(Mixin):
     """Mix-in for the models: Keras's methods, after a check of what they are given.
 
-    Arrays are checked whole, before the first step, and so is a `tf.data.Dataset` for validation
-    of known size. Batches of other data sets and generators are checked one by one before the step
-    on each, outside of what XLA compiles, so that no step is taken on a bad one.
+    Arrays are checked whole, before the first step. So is a `tf.data.Dataset` of known size for
+    validation. Other data sets and generators are checked batch by batch, before the step on each
+    batch and outside of what XLA compiles. So no step is taken on a bad batch.
     """
 
     def fit(
@@ -56,13 +56,13 @@ class Checked(Mixin):
             x: the input dict; or a `tf.data.Dataset`, `keras.utils.PyDataset` or generator of
                 tuples that begin with it, each checked before its step.
             y: an array of targets: labels 0 to K - 1 for the sparse cross entropy, otherwise finite
-                numbers of the output's shape. NaN, "not measured", is left out of the loss
-                where the model has several outputs or predicts fields and the loss is a mean of
-                single entries' (see `compute_loss`).
+                numbers of the output's shape. NaN means "not measured" for a model with several
+                outputs or of fields, if the loss is a mean over single entries. The loss then
+                leaves the entry out (see `compute_loss`).
             batch_size, epochs, verbose, callbacks, validation_split, shuffle: as Keras's.
-            validation_data: as Keras's; the input dict and targets, and sample weights if there are
-                any, or a data set. A `tf.data.Dataset` of at most 1000 batches by its
-                ``cardinality()`` is read once before the first step, to check it; anything else is
+            validation_data: as Keras's; a data set, or a tuple of input dict, targets and, if you
+                like, sample weights. A `tf.data.Dataset` of at most 1000 batches by its
+                ``cardinality()`` is read once before the first step, to check it. Anything else is
                 checked batch by batch, after the first epoch.
             class_weight, sample_weight: as Keras's, finite numbers.
             *args: further arguments of Keras's.
@@ -162,15 +162,15 @@ class Checked(Mixin):
         one.
 
         Args:
-            x: the input dict, or anything that Keras's `predict` takes and holds it.
+            x: the input dict, or anything with it that Keras's `predict` takes.
             batch_size, verbose, steps, callbacks: as Keras's.
 
         Raises:
             ValueError: for keys, shapes or entries that are not the input's.
             TypeError: for arrays without the keys.
             tf.errors.InvalidArgumentError: for a data set with such entries; if a layer's result is
-                not finite, as of values whose squares are too large (not checked where XLA compiles
-                the model).
+                not finite, for example because squares of values are too large (not checked where
+                XLA compiles the model).
 
         Warns:
             UserWarning: once, if half of the examples have less than two thirds of the readings of
@@ -217,7 +217,7 @@ class Checked(Mixin):
         elif y is not None:
             y = read_targets(y)
         elif getattr(self, "loss", None) is not None:
-            raise ValueError("y is None: give the targets, which the loss compares outputs with.")
+            raise ValueError("y is None: give the targets that the loss compares outputs with.")
         rule = self._target_rule
         for some in keras.tree.flatten(y) if y is not None else ():
             check_targets(some, rule, examples, points)
@@ -261,9 +261,9 @@ class Checked(Mixin):
             and any(np.asarray(array).dtype == np.float64 for array in x.values())
         ):
             warnings.warn(
-                f"{self.name} computes in float64, but Keras casts the arrays it is given to "
-                f"{keras.config.floatx()}: call keras.config.set_floatx('float64') before, or "
-                "hand over a tf.data.Dataset.",
+                f"{self.name} computes in float64, but Keras casts arrays to "
+                f"{keras.config.floatx()}: call keras.config.set_floatx('float64') first, or "
+                "give a tf.data.Dataset.",
                 stacklevel=4,
             )
         return x
@@ -281,8 +281,8 @@ class Checked(Mixin):
         if isinstance(x, (list, tuple)) or _is_array(x):
             raise TypeError(
                 f"{type(self).__name__} {self.name!r} takes a dict with the keys "
-                f"{', '.join(self.inputs_dict)}, found a {type(x).__name__}, in which nothing says "
-                "what is what; tfpn.observations makes the dict."
+                f"{', '.join(self.inputs_dict)}, found a {type(x).__name__}, which does not name "
+                "its arrays: make the dict with tfpn.observations."
             )
 
     def _check_few_batches(self, data, steps):
@@ -344,7 +344,7 @@ class Checked(Mixin):
 
     @tf.autograph.experimental.do_not_convert
     def _checked_batch(self, batch):
-        """The batch, of which nothing can be computed before assertions have passed."""
+        """The batch, behind assertions that must pass before anything is computed from it."""
         self._check_form(batch)
         x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
         found = _input_assertions(x)

@@ -9,11 +9,11 @@ import numpy as np
 
 from tfpn.types import Array, DType, Tensor
 
-# Standard deviations from 0 of a channel's mean that `adapt` warns of: from there on the noise that
-# is fitted shows the mean. And the relative deviation of a constant in float32.
+# `adapt` warns of a channel whose mean is so many standard deviations from 0: from there on the
+# fitted noise shows the mean. And the relative deviation of a constant in float32.
 _FAR = 10.0
 _ROUNDING = 1e-7
-# Root mean squares that one prior serves: the noise that is fitted is at least 1e-3 of the largest.
+# Largest ratio of root mean squares for one prior: fitted noise is at least 1e-3 of the largest.
 _UNLIKE = 1e2
 
 
@@ -41,9 +41,8 @@ def warn_of_unequal(variance: Array) -> None:
     low, high = known.min(-1), known.max(-1)
     if np.any(low < 0.9 * high):
         warnings.warn(
-            "the channels of some points have different variances, of which "
-            "input_noise='shared' takes the mean: build the model with input_noise='channel' "
-            "to keep them apart.",
+            "the channels of some points have different variances, and input_noise='shared' takes "
+            "their mean: build the model with input_noise='channel' to keep them apart.",
             stacklevel=3,
         )
 
@@ -64,14 +63,14 @@ def warn_of_offsets(values: Array, variance: Array, channels: Sequence[int]) -> 
     if far:
         warnings.warn(
             "values: these channels have means far from 0 (mean, standard deviation): "
-            f"{', '.join(far)}. Priors have the mean 0, so that what varies counts for little "
-            "beside the mean: subtract a constant from each, the same in training and prediction.",
+            f"{', '.join(far)}. The priors have the mean 0, so a large mean hides what varies: "
+            "subtract a constant from each channel, the same in training and prediction.",
             stacklevel=3,
         )
 
 
 def warn_of_sizes(values: Array, variance: Array) -> None:
-    """Warns of channels of one prior of which the largest is `_UNLIKE` times the smallest."""
+    """Warns if the largest of the channels with one prior is `_UNLIKE` times the smallest."""
     sizes = {}
     for channel in range(values.shape[-1]):
         readings = values[..., channel][np.isfinite(variance[..., channel])].astype(np.float64)
@@ -83,9 +82,9 @@ def warn_of_sizes(values: Array, variance: Array) -> None:
     low, high = min(sizes, key=sizes.__getitem__), max(sizes, key=sizes.__getitem__)
     if sizes[high] > _UNLIKE * sizes[low]:
         warnings.warn(
-            f"values: channel {high} has a root mean square of {sizes[high]:.3g} and channel {low} "
-            f"one of {sizes[low]:.3g}, and one prior serves both, so that the small one passes for "
-            "noise: scale each channel to a spread of about 1, the same in training and "
+            f"values: the root mean square is {sizes[high]:.3g} in channel {high} and "
+            f"{sizes[low]:.3g} in channel {low}. One prior serves both, so the small one looks "
+            "like noise: scale each channel to a spread of about 1, the same in training and "
             "prediction.",
             stacklevel=3,
         )

@@ -45,54 +45,54 @@ from tfpn.types import (
 class PNCNN(FieldPrediction, PNNetwork):
     """Probabilistic numeric CNN: classifier or regressor of irregularly sampled signals.
 
-    ``num_blocks`` times [PNConv -> ProbReLU -> ChannelMix -> GPNormalization], integral pooling,
-    and a linear head on the pooled means. The defaults are the paper's for SuperPixel MNIST, with
-    the normalisation added. Compile and fit it as any Keras model; call `adapt` first, so that
-    length scales and drifts start from the data's own spacing. Inputs, targets and weights are
-    checked before each step (see `fit`); the layers' own checks do not run inside XLA-compiled
-    steps.
+    The network is ``num_blocks`` times [PNConv -> ProbReLU -> ChannelMix -> GPNormalization],
+    integral pooling, and a linear head on the pooled means. The defaults are the paper's for
+    SuperPixel MNIST, with the normalisation added. Call `adapt` first, so that length scales and
+    drifts start from the spacing of the data. Then compile and fit it as any Keras model. The model
+    checks inputs, targets and weights before each step (see `fit`). XLA-compiled steps drop only
+    the layers' own checks.
 
     Args:
         num_classes: number of logits; None for regression or for no head.
-        num_outputs: number of regression outputs, with ``num_classes=None``. If both are None the
-            output is the pooled dict of `IntegralPooling`. With output="field" the channels of the
-            field: output a is the field of input channel a, in its unit, and outputs beyond the
-            input's channels are learnt from their targets alone.
-        output: "pooled", numbers of the whole example, or "field", mean and variance of readings at
-            the query points of a further input: interpolation, gaps, forecasts. It is GP regression
-            (kriging) of the readings, whose prior `adapt` fits, plus a convolution of the last
-            block's features that starts at 0: so an untrained network already is a GP regression,
-            and training adds to it. See `predict_field` and `tfpn.losses`.
-        ard: of fields, whether each dimension has a length scale of its own; or for each dimension
-            the number of its group, such as (0, 0, 1) for a plane and time. Coordinates are scaled
-            by learnt factors where they enter, so that it holds for all layers and kernels.
-        trend: of fields, what kriging takes away before all else and adds again at the query
-            points: "none", "constant" (ordinary kriging) or "linear" in the coordinates (universal
-            kriging). The network sees the rest.
-        amplitude: of fields, "shared", or "example" where examples differ in how much their values
-            vary: each one's variances are multiplied by a factor that its readings tell, as those
-            of a multivariate t distribution, whose degrees of freedom are learnt.
-        kriging_kernel: of fields, the kernel of kriging alone, if it is not ``kernel``: a rough one
-            costs little there.
+        num_outputs: number of regression outputs, with ``num_classes=None``. If both are None, the
+            output is the pooled dict of `IntegralPooling`. With output="field", the number of the
+            field's channels: output a is the field of input channel a, in its unit. The model
+            learns outputs beyond the input's channels from their targets alone.
+        output: "pooled" predicts numbers of the whole example. "field" predicts mean and variance
+            of readings at the query points of a further input: interpolation, gaps, forecasts. It
+            adds two parts: GP regression (kriging) of the readings, whose prior `adapt` fits, and a
+            convolution of the last block's features, which starts at 0. So the untrained network
+            is a GP regression, and training adds to it. See `predict_field` and `tfpn.losses`.
+        ard: for fields, whether each dimension has its own length scale; or the group of each
+            dimension, such as (0, 0, 1) for a plane and time. Learnable factors scale the
+            coordinates where they enter, so this holds for all layers and kernels.
+        trend: for fields, what kriging subtracts first and adds again at the query points: "none",
+            "constant" (ordinary kriging) or "linear" in the coordinates (universal kriging). The
+            network sees the rest.
+        amplitude: for fields, "shared"; or "example" if examples differ in how much their values
+            vary. The readings of each example then give a factor of its variances, as in a
+            multivariate t distribution with learnable degrees of freedom.
+        kriging_kernel: for fields, the kernel of kriging alone, if it is not ``kernel``. A rough
+            kernel costs little there.
         channels: width of the blocks.
         num_blocks: number of blocks.
         num_basis: basis operators in each convolution.
         spatial_dim: d, dimension of the points.
         in_channels: channels of the input.
-        uncertainty: "diagonal" carries mean and variance through the network (the paper's model);
-            "none" the means only, with the ordinary ReLU (its ablation). "low_rank" and "joint"
-            keep errors at different points and channels together, by ``rank`` factors beside
-            independent remainders or by the whole covariance, which is for small networks.
-            "sampled" passes draws of the functions through the network, of which each is a function
-            that the readings allow: errors stay together, and no moment is approximated.
+        uncertainty: what goes from layer to layer. "diagonal" is mean and variance (the paper's
+            model), "none" the means only, with the ordinary ReLU (its ablation). "low_rank" and
+            "joint" keep the errors of different points and channels together. "low_rank" takes
+            ``rank`` factors beside independent remainders. "joint" takes the whole covariance, for
+            small networks. "sampled" passes draws of the functions through the network. Each draw
+            is a function that the readings allow, and no moment is approximated.
         rank: number of factors of "low_rank".
-        num_samples: number of draws of "sampled" in prediction, the same ones every time and for
-            every example.
-        num_training_samples: the same in training, where every step has new ones.
-        num_waves: number of plane waves of which a draw of a prior is made.
-        variance_estimator: how the first block, which alone may see channels at different points,
-            finds its variance: "exact", or "stochastic" as in the paper's PhysioNet experiment, by
-            ``num_probes`` random probes (see `PNConv`). The other blocks are always exact.
+        num_samples: number of draws of "sampled" in prediction. They are the same every time and
+            for every example.
+        num_training_samples: the same in training, where every step takes new draws.
+        num_waves: number of plane waves that make up a draw of a prior.
+        variance_estimator: how the first block finds its variance: "exact", or "stochastic" by
+            ``num_probes`` random probes, as in the paper's PhysioNet experiment (see `PNConv`).
+            Only this block may see channels at different points. The others are always exact.
         num_probes: number of probes of "stochastic".
         probes: kind of probes, as in `PNConv`.
         seed: of probes and draws, as in `PNConv`.
@@ -103,36 +103,37 @@ class PNCNN(FieldPrediction, PNNetwork):
         kernel: of all Gaussian processes, as in `PNConv`.
         spacing: typical distance between neighbouring points, in units of the points, until
             `adapt` measures it.
-        length_per_spacing: initial length scale of every Gaussian process, in units of the spacing;
-            `adapt` sets that of the first one to the fitted one.
-        query: points at which the blocks are evaluated: "observed", those of the input, or a number
-            of points along each axis of the box or the disc's square that ``pooling`` names. More
-            points than were observed tell later layers what goes on in the gaps; with "sampled"
-            each draw goes through them as a function of its own. A grid stays where it is when the
-            points are shifted.
-        input_noise: "shared" if all channels of an input point are observed together and equally
-            well (the mean of their variances counts), "channel" if channels are seen at different
-            points or differ in accuracy (exact, one factorisation for each channel).
+        length_per_spacing: initial length scale of every Gaussian process, in units of the spacing.
+            `adapt` replaces that of the first one by the fitted one.
+        query: where the blocks are evaluated: "observed", at the points of the input; or a number,
+            at so many points along each axis of the box in ``pooling``, or of the disc's square.
+            With more points than were observed, later layers see what goes on in the gaps. With
+            "sampled" each draw passes through the gaps as a function of its own. The grid stays
+            where it is if you shift the points.
+        input_noise: "shared" if all channels of a point are observed together and equally well (the
+            mean of their variances counts); "channel" if channels are seen at different points or
+            differ in accuracy (exact, one factorisation for each channel).
         observation_noise: initial standard deviation of the learnable measurement noise of the
-            input, in units of the input's; None for the given variances alone.
-        feature_noise: the same for the features that later blocks and the pooling take, where the
-            signal starts at 1: independent errors that their variances do not know of. Without it
-            (None, the paper's model) a network is not calibrated beyond its first block, and one
-            trained at one density of points overshoots between them at another.
-        conditioning: "exact", or "local" for many points: every layer cuts them into blocks of at
-            most ``block_size`` neighbours, and conditions each on the ``neighbors`` points nearest
-            to it besides. Cost and memory are then linear in N. With "sampled", "diagonal" and
-            "none".
+            input, in the input's unit; None takes the given variances alone.
+        feature_noise: the same for the features that later blocks and the pooling take. Their
+            signal starts at 1. It stands for independent errors beyond their variances. Without it
+            (None, the paper's model) only the first block is calibrated. A network trained at one
+            density of points then overshoots between the points at another density.
+        conditioning: "exact"; or "local" for many points. Every layer then cuts the points into
+            blocks of at most ``block_size`` neighbours, and conditions each block on its own points
+            and the ``neighbors`` points nearest to it. Cost and memory are then linear in N. It
+            works with "sampled", "diagonal" and "none".
         block_size, neighbors: of "local".
         marginal_likelihood_weight: lambda in ``loss = task + lambda * L_GP``, with L_GP each
             layer's mean negative log marginal likelihood, summed over the layers.
         marginal_likelihood_trains: what L_GP may train, "kernel" (the priors' parameters) or "all".
-        pooling: "space" integrates over the whole space (infinite variance). A box ``(low, high)``,
-            each a number or d numbers in units of the points, or in the plane a disc ``{"centre":
-            (x, y), "radius": r}``, makes the outputs Gaussian (see `predict_distribution`).
-        dtype: policy of the layers. With "float64" hand over a `tf.data.Dataset`, or call
-            ``keras.config.set_floatx("float64")``: `fit` and `predict` convert arrays to Keras's
-            floatx before the model sees them.
+        pooling: "space" integrates over the whole space, with infinite variance. A box ``(low,
+            high)`` makes the outputs Gaussian (see `predict_distribution`); each side is a number
+            or d numbers in units of the points. So does a disc of the plane, ``{"centre": (x, y),
+            "radius": r}``.
+        dtype: policy of the layers. With "float64" give a `tf.data.Dataset`, or call
+            ``keras.config.set_floatx("float64")`` first: otherwise `fit` and `predict` convert
+            arrays to Keras's floatx before the model sees them.
 
     Input:
         The observations dict: points [B, N, d], values and variance [B, N, in_channels]; B and N
@@ -140,10 +141,9 @@ class PNCNN(FieldPrediction, PNNetwork):
         [1, M, d] for the same in all examples.
 
     Output:
-        Logits [B, num_classes] or outputs [B, num_outputs]. With "sampled" the logits are the log
-        of the mean over the draws of the softmax, and outputs the mean of the draws'.
-        With output="field" mean and variance of a reading at each query point,
-        [B, M, num_outputs, 2].
+        Logits [B, num_classes] or outputs [B, num_outputs]. With "sampled" these are the log of the
+        draws' mean softmax, or the mean of the draws' outputs. With output="field" mean and
+        variance of a reading at each query point, [B, M, num_outputs, 2].
 
     Raises:
         ValueError: for bad arguments.

@@ -36,38 +36,37 @@ class Predictive(Mixin):
     ) -> None:
         """Fits the predicted uncertainty to held-out targets or labels; saving keeps it.
 
-        A classifier's logits are divided by one temperature T, and if asked for a number b_k is
-        added to that of each class, so that its probabilities p_k become proportional to
-        ``p_k^(1 / T) exp(b_k)``. T and b are those of largest likelihood of the labels by
-        `predict_proba`, with standard normal priors of log T and b, which weigh as much as an
-        example or so; it takes tens of examples. From then on the model's outputs (so its loss and
-        metrics), `predict_proba` and `predict_distribution` have them.
+        A classifier's logits are divided by one temperature T. With ``offsets`` a number b_k is
+        then added for each class. The probabilities p_k become proportional to
+        ``p_k^(1 / T) exp(b_k)``. T and b maximise the likelihood of the labels by `predict_proba`,
+        with standard normal priors of log T and b, which weigh as much as about one example. Give
+        tens of examples. From then on T and b enter the model's outputs (so its loss and metrics),
+        `predict_proba` and `predict_distribution`.
 
-        Of a regression model, for each output the predictive variance becomes
-        ``factor * variance + noise``, with the network's own variance and the two numbers of
-        largest likelihood on these data (for fields the same two for all components of a field
-        that rotates). From then on
-        `predict_distribution` is a predictive distribution of targets.
+        For each output of a regression model the predictive variance becomes
+        ``factor * variance + noise``, where variance is the network's own. The two numbers maximise
+        the likelihood of these data. (All components of a field that rotates share them.) From then
+        on `predict_distribution` is a predictive distribution of targets.
 
         Args:
             x: the observations dict of data that the model was not trained on.
             y: class numbers [B]; or targets of the outputs' shape, [B, num_outputs] (or [B] for
-                one output) or [B, M, channels] for fields; NaN where nothing was measured. Two
-                numbers are fitted, so tens of targets are needed for a spread that is worth
-                something; from a single one it is that target's distance from the prediction.
+                one output) or [B, M, channels] for fields; NaN where nothing was measured. For
+                each output two numbers are fitted, so give tens of targets. A single target gives
+                only its own distance from the prediction.
             batch_size: examples at a time.
-            offsets: whether classes get their b_k, which may change the most probable class. For
-                classifiers that were trained with ``class_weight``, or on another share of the
-                classes than they will meet; without either the temperature alone does better.
+            offsets: whether classes get their b_k, which may change the most probable class. Use it
+                for a classifier trained with ``class_weight``, or on other shares of the classes
+                than it will meet. Otherwise the temperature alone does better.
 
         Raises:
             TypeError: if the arguments are of another kind.
             ValueError: if the model is neither a classifier of two or more classes nor a regression
-                with a finite variance, if ``x`` is not its input, if labels are no class numbers,
-                if ``offsets`` are asked of a regression, if the targets' shape is wrong or they are
-                infinite, or if an output has no target, all its targets are what the model
-                predicts, to the last digit, or one is so far from it that the model's dtype does
-                not hold the deviation.
+                with a finite variance; if ``x`` is not its input; if labels are not class numbers;
+                if a regression is given ``offsets``; if targets have another shape or are infinite;
+                if an output has no target; if the model predicts all targets of an output to the
+                last digit; or if a target is so far from the prediction that the model's dtype
+                cannot hold the deviation.
         """
         if self._calibration is None and self._temperature is None:
             raise ValueError(
@@ -134,7 +133,7 @@ class Predictive(Mixin):
                     raise ValueError(
                         f"y holds what the model predicts for output {block} (counted from 0; a "
                         "field's components count as one), so there is no spread to fit: give "
-                        "targets that were measured, of data held out from training."
+                        "measured targets that are held out from training."
                     )
             fitted = [_fit_variance(residuals[some], variances[some]) for some in chosen]
             after = np.stack(fitted, axis=1)
@@ -178,13 +177,13 @@ class Predictive(Mixin):
     def predict_distribution(self, x: Observations, batch_size: int = 32) -> Distribution:
         """The outputs as jointly normal variables, or as a mixture of them.
 
-        The covariance is that of the pooled features through the head's linear map. With
-        uncertainty "diagonal" the pooled channels are taken as independent, with "low_rank" and
-        "joint" they are not. With "sampled" it is the mixture of the draws' outputs, whose mean and
-        covariance it has (`tfpn.distributions.mixture`); over the whole space it says how far the
-        draws differ, and nothing of the integral beyond them. It holds what the network does not
-        know of the signal, and no noise of the targets: a regression model predicts targets after
-        `calibrate`.
+        The covariance is that of the pooled features through the head's linear map. "diagonal"
+        takes the pooled channels as independent, "low_rank" and "joint" do not. With "sampled" the
+        distribution is the mixture of the draws' outputs, with its mean and covariance
+        (`tfpn.distributions.mixture`). Over the whole space it then says how far the draws differ,
+        and nothing of the integral beyond them. The distribution holds what the network does not
+        know of the signal. It holds no noise of the targets: a regression model predicts targets
+        after `calibrate`.
 
         Args:
             x: the observations dict.
@@ -236,12 +235,10 @@ class Predictive(Mixin):
     def predict_proba(self, x: Observations, batch_size: int = 32, num_points: int = 256) -> Array:
         """Class probabilities [B, num_classes]: the softmax averaged over the logits' distribution.
 
-        After `calibrate` they are what it makes of the averages over the logits as they were.
-
         The average is over `predict_distribution`, by the same ``num_points`` quasi-random points
-        for every example, so that it is deterministic. With pooling="space", whose logits have no
-        finite variance, and with "sampled", whose logits are those of the mean, it is the softmax
-        of the logits themselves.
+        for every example, so it is deterministic. `calibrate` acts on these averages. There are two
+        exceptions, for which the result is the softmax of the logits themselves: pooling="space",
+        whose logits have no finite variance, and "sampled", whose logits are those of the mean.
 
         Args:
             x: the observations dict.

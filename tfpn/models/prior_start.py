@@ -23,7 +23,7 @@ def fit_first_prior(layer: Layer, data: Observations, verbose: Verbose) -> Fitte
         verbose: as in `PNCNN.adapt`.
 
     Warns:
-        UserWarning: of readings that are as likely to be independent of each other.
+        UserWarning: if the readings are as likely to be independent of each other.
     """
     check_choice("verbose", verbose, get_args(Verbose))
     if verbose == "auto":
@@ -42,8 +42,8 @@ def fit_first_prior(layer: Layer, data: Observations, verbose: Verbose) -> Fitte
         warnings.warn(
             f"{which} look independent of each other, as white noise is, at the distances at which "
             "they lie: their length scale starts at its least, half of the points' spacing, and "
-            "nothing will be known between the points. See whether the values or the points have "
-            "been mixed up; adapt(fit_priors=False) starts from the spacing alone.",
+            "nothing will be known between the points. Check that values and points are in the "
+            "same order; adapt(fit_priors=False) starts from the spacing alone.",
             stacklevel=3,
         )
     return found

@@ -18,9 +18,9 @@ _LEAST_RATE = 0.01
 class ReadingsSeen(Mixin):
     """Mix-in for the models: warns once if predictions are asked of far sparser examples.
 
-    A reading is an observed entry. The model keeps two numbers: what 99 % of the examples that
-    `adapt` saw have or exceed, and the mean over training steps of the fewest of a batch, which
-    is lower where training thins the series (`tfpn.augmentation.thin`).
+    A reading is an observed entry. The model keeps two numbers. The first is what 99 % of the
+    examples in `adapt` have or exceed. The second is the mean over training steps of the fewest
+    readings in a batch, which is lower if training thins the series (`tfpn.augmentation.thin`).
     """
 
     def _prepare_readings(self):
@@ -61,7 +61,7 @@ class ReadingsSeen(Mixin):
         self._told_of_readings = True
         warnings.warn(
             f"these examples have {number:.0f} readings, those in training had {seen:.0f} or more: "
-            "on data that are far sparser a model may be wrong and sure of it. Train it on thinned "
+            "on far sparser data a model may be wrong and sure of it. Train it on thinned "
             "series (tfpn.augmentation.thin).",
             stacklevel=stacklevel + 1,
         )

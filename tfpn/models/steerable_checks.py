@@ -35,8 +35,8 @@ def check_flow(flow: Layer | None, frequencies: Sequence[int], fields: Mapping[s
         missing = sorted({m for m, _ in pairs or ()} - set(frequencies))
         if missing:
             raise ValueError(
-                f"{name} {pairs} has the frequencies {missing}, on which a flow for the "
-                f"frequencies {tuple(frequencies)} does not act: give a flow and frequencies that "
+                f"{name} {pairs} has the frequencies {missing}, but the flow acts on the "
+                f"frequencies {tuple(frequencies)} alone: give a flow and frequencies that "
                 "have them."
             )
 
@@ -91,8 +91,8 @@ class FieldInput(Mixin):
         known = [part[np.isfinite(part).all(-1)] for part in parts]
         if any(np.any(part.min(-1) < 0.9 * part.max(-1)) for part in known):
             warnings.warn(
-                "the components of some fields differ in variance, of which their mean counts, as "
-                "a rotation turns them into each other: give all components of a field the same.",
+                "the components of some fields differ in variance. A rotation turns them into each "
+                "other, so their mean counts: give all components of a field the same.",
                 stacklevel=3,
             )
         return np.stack([part.mean(-1) for part in parts], axis=-1)

@@ -54,41 +54,41 @@ from tfpn.types import (
 class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
     """Network of fields on the plane that turns with its input: for images and measured fields.
 
-    A signal on the plane that is turned is the same signal, and wind that is measured in turned
-    coordinates the same wind. This network knows that beforehand and at every angle: a classifier's
-    logits do not change when the points are turned, and predicted fields turn with them, without
-    training on turned examples. ``num_blocks`` times [SteerablePNConv -> GatedReLU -> SteerableMix
-    -> SteerableNormalization], as in `PNCNN`, with features that are fields: ``copies`` of every
-    one of ``frequencies``. A field of frequency 0 is a scalar, such as a temperature; one of
-    frequency m has two components, which a rotation by t turns by m t (1: vectors, such as wind).
+    A signal on the plane stays the same when you turn it. So does a wind that you measure in turned
+    coordinates. This network knows this from the start, and at every angle. The logits of a
+    classifier do not change when the points are turned, and predicted fields turn with the points.
+    It needs no training on turned examples. The network is ``num_blocks`` times [SteerablePNConv ->
+    GatedReLU -> SteerableMix -> SteerableNormalization], as in `PNCNN`. Its features are fields:
+    ``copies`` of each of ``frequencies``. A field of frequency 0 is a scalar, such as a
+    temperature. A field of frequency m has two components, and a rotation by t turns them by m t
+    (1: vectors, such as wind).
 
     With ``num_classes`` or ``num_outputs`` the last block leads to scalars alone, as many as the
-    channels of the other blocks; their integrals over the plane and a linear head give logits or
+    other blocks have channels. Their integrals over the plane and a linear head give logits or
     numbers that no rotation changes. With ``out_fields`` a last convolution reads fields out at
     the points of a further input, "query".
 
-    Rotations about any centre, with a pooling over "space"; a disc, about its centre. A box turns
-    into another box, so with a box as its pooling **the network is not invariant**, quarter turns
-    about the box's centre of a square excepted. Reflections are another matter: see
-    `tfpn.check_equivariance`, which measures all this for a model at hand.
+    With a pooling over "space" this holds for rotations about any centre, and with a disc for those
+    about its centre. With a box **the network is not invariant**, because a turned box covers
+    another region. Quarter turns of a square about its centre are the exception. For reflections,
+    and to measure all this for a model at hand, see `tfpn.check_equivariance`.
 
-    What is left of the error is rounding: relative to the largest output some 1e-14 in float64, and
-    up to 3e-6 in float32, whose first convolution computes in float64 inside: there kernels between
-    close points may nearly cancel. It grows where training makes length scales long or noise small;
-    ``dtype="float64"`` is for those who need more digits. Keras casts the arrays that `fit` and
-    `evaluate` take to its own float type: give them a `tf.data.Dataset` of float64, or call
-    ``keras.config.set_floatx("float64")`` before. `predict`, `predict_distribution` and
+    The error that remains is rounding: relative to the largest output some 1e-14 in float64, and up
+    to 3e-6 in float32. The first convolution computes in float64 inside, because kernels between
+    close points may nearly cancel. The error grows if training makes length scales long or noise
+    small. ``dtype="float64"`` is for those who need more digits. Keras casts the arrays that `fit`
+    and `evaluate` take to its own float type: give them a `tf.data.Dataset` of float64, or call
+    ``keras.config.set_floatx("float64")`` first. `predict`, `predict_distribution` and
     `tfpn.check_equivariance` keep all digits.
 
-    With ``uncertainty="sampled"`` the network is equivariant in law. Turning the points and a draw
-    (the frequencies of its plane waves, its amplitudes and its noise) turns the result to rounding,
-    and a turned draw is as likely as the draw. Predictions always take the same ``num_samples``
-    draws, so what a rotation changes in them is the Monte Carlo error of that many, which
-    `tfpn.check_equivariance` shows.
+    With ``uncertainty="sampled"`` the network is equivariant in law. Turn the points and a draw
+    (the frequencies of its plane waves, its amplitudes and its noise), and the result turns to
+    rounding. A turned draw is as likely as the draw. Predictions always take the same
+    ``num_samples`` draws. So a rotation changes them by the Monte Carlo error of that many draws,
+    which `tfpn.check_equivariance` shows.
 
-    `feature_maps` gives each block's fields with their variances at any points. There is no
-    `feature_process` as `PNCNN` has it, joint over points: the covariance of a field at two points
-    is a matrix that turns with the line between them, and not a number for each channel.
+    `feature_maps` gives each block's fields with their variances at any points. There is no joint
+    `feature_process` as in `PNCNN`, since the covariance of a field at two points is a matrix.
 
     Args:
         num_classes: number of logits; None for regression, fields or no head.
@@ -105,9 +105,9 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
         num_basis: flows (coupled PDEs) in each convolution.
         in_fields: type of the input; 1 is one scalar.
         flow: None, or a Keras layer whose ``generator()`` gives C, B and S on one copy of each of
-            ``frequencies``, such as one written by `equivariance.keras_source`. Every flow is then
-            a copy of it, by its configuration, with weights of its own, lengths in units of the
-            spacing (see `SteerablePNConv`), and ``constraint`` and ``seed`` do not matter.
+            ``frequencies``, such as one that `equivariance.keras_source` writes. Every flow is then
+            a copy of its configuration with its own weights, in units of the spacing (see
+            `SteerablePNConv`). ``constraint`` and ``seed`` then have no effect.
         constraint: "dissipative" flows never amplify; "free" ones may (see `SteerablePNConv`).
         uncertainty: "diagonal" carries mean and variance through the network, "none" the means
             only, "sampled" draws of the fields (see above).
@@ -120,9 +120,9 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
         pooling: "space", or a disc ``{"centre": (x, y), "radius": r}``, which makes the outputs
             Gaussian; or a box ``(low, high)``, see above. Not for ``out_fields``.
         seed: of the flows' random initial parameters and of draws; None takes one from Python's
-            `random` for the flows.
-            All other weights start from Keras's generator: ``keras.utils.set_random_seed(0)``
-            before the model is built, with whatever ``seed``, makes the same model each time.
+            `random` for the flows. All other weights start from Keras's generator. To get the same
+            model each time, whatever the ``seed``, call ``keras.utils.set_random_seed(0)`` before
+            you build it.
 
     Input:
         The observations dict: points [B, N, 2], values and variance [B, N, channels of
@@ -358,13 +358,13 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
     def predict_distribution(self, x: Observations, batch_size: int = 32) -> Distribution:
         """The outputs as jointly normal variables or a mixture, the values of fields at each point.
 
-        With ``out_fields``: a `tfp.distributions.Normal` of the fields' values [B, M, channels],
-        with the variance of the last convolution's Gaussian process, one for all components of a
-        field that rotates (the mean over them). What the network did not see of its features is in
-        it; noise of the targets is after `calibrate`, which fits one factor and one noise variance
-        for each field. With "sampled" it is at each point the mixture of the draws' fields, a
-        `tfp.distributions.MixtureSameFamily` of the batch shape [B, M] and the event shape
-        [channels], whose covariance turns with the fields. Otherwise as in
+        With ``out_fields`` this is a `tfp.distributions.Normal` of the fields' values [B, M,
+        channels]. The variance is that of the last convolution's Gaussian process, one for all
+        components of a field that rotates (their mean). It holds what the network did not see of
+        its features, and noise of the targets only after `calibrate`, which fits one factor and one
+        noise variance for each field. With "sampled" it is the mixture of the draws' fields at each
+        point, a `tfp.distributions.MixtureSameFamily` of the batch shape [B, M] and the event shape
+        [channels], whose covariance turns with the fields. Without ``out_fields`` see
         `PNCNN.predict_distribution`.
 
         Args:

@@ -1,8 +1,8 @@
 """Targets of regression in units of their own: offsets and scales, and a look at them before `fit`.
 
-A network's raw outputs are of order 1, targets are temperatures in kelvin or incomes in cents. A
-model's outputs are therefore ``offset + scale * raw``, and its loss compares targets and outputs
-both less the offset and over the scale.
+A network's raw outputs are of order 1, but targets may be temperatures in kelvin or incomes in
+cents. So a model's outputs are ``offset + scale * raw``. Its loss subtracts the offset from targets
+and outputs and divides both by the scale.
 """
 
 import warnings
@@ -24,11 +24,11 @@ class TargetScale(keras.layers.Layer):
 
     Args:
         blocks: for each output the number of the field that it is a component of. A field of one
-            component has an offset and a scale of its own; the components of any other, which a
-            rotation turns into each other, share one scale, and their offset is 0.
+            component has its own offset and scale. A rotation turns the components of any other
+            field into each other, so they share one scale, and their offset is 0.
 
-    The scale of a field of one component has the sign that makes the first target which is clearly
-    not the mean positive, so that targets of the other sign train the same network.
+    The scale of a field of one component can be negative. Its sign makes the first target that
+    clearly differs from the mean positive. So targets of the other sign train the same network.
     """
 
     def __init__(self, blocks: Sequence[Any], **kwargs: Any) -> None:
@@ -133,9 +133,9 @@ class TargetScale(keras.layers.Layer):
             )
         if np.any(limits.eps * np.abs(offset) > 1e-3 * size):
             warnings.warn(
-                f"targets have the means {offset} and the deviations {size}, of which "
-                f"{self.scale.dtype} keeps less than three digits: subtract a constant from them, "
-                "or use dtype='float64'.",
+                f"targets have the means {offset} and the deviations {size}; "
+                f"{self.scale.dtype} keeps less than three digits of what varies: subtract a "
+                "constant from them, or use dtype='float64'.",
                 stacklevel=4,
             )
         self.offset.assign(offset)
@@ -199,7 +199,7 @@ def _warn_of_scale(layer, x, y):
     if np.any((scale > _FAR) | (scale < 1.0 / _FAR) | (np.abs(offset) > _FAR)):
         warnings.warn(
             f"the targets have the means {offset} and the deviations {scale}, but the model's "
-            "outputs start at the scale 1, from where training may not reach them: call "
+            "outputs start at the scale 1, and training may not reach the targets from there: call "
             "adapt(x, targets) before fit, which gives the outputs the targets' means and "
             "deviations.",
             stacklevel=4,

@@ -145,7 +145,7 @@ def check_targets(y: Any, rule: Any, examples: int, points: Tensor | None = None
         found = _first((y < 0) | (y > 1))
         if found:
             raise ValueError(
-                f"y is {y[found]:g} {_place(found)}; {rule.loss} takes 0, 1 or what lies between."
+                f"y is {y[found]:g} {_place(found)}; {rule.loss} takes numbers from 0 to 1."
             )
 
 
@@ -163,14 +163,14 @@ def _check_finite(y, rule):
         infinite = _first(np.isinf(y.astype(keras.config.floatx())))
     if infinite:
         raise ValueError(
-            f"y is {y[infinite]:g} {_place(infinite)}; targets are finite, in "
+            f"y is {y[infinite]:g} {_place(infinite)}; targets must be finite in "
             f"{keras.config.floatx()}, to which Keras casts them: leave it out or scale it."
         )
 
 
 _WHERE_MISSING = (
-    "NaN says that a target was not measured where a model has several outputs or predicts fields, "
-    "with a mean loss of single entries such as mse or mae."
+    "NaN means not measured only if the model has several outputs or predicts fields, and the loss "
+    "is a mean over single entries, such as mse or mae."
 )
 
 
@@ -248,8 +248,8 @@ def check_weights(weights: Any, examples: int, rule: Any, points: int | None = N
     found = _first(~np.isfinite(weights))
     if found:
         raise ValueError(
-            f"{name} is {weights[found]} {_place(found)}; weights are finite, 0 for what is not to "
-            "count."
+            f"{name} is {weights[found]} {_place(found)}; weights are finite: give 0 to leave an "
+            "entry out."
         )
 
 
@@ -283,19 +283,19 @@ def assertions(y: Any, weights: Any, rule: Any) -> Any:
                 good |= tf.equal(y, tf.cast(rule.ignored, y.dtype))
             want(
                 good,
-                f"y holds another label than 0 to {rule.classes - 1}, whole numbers, which "
-                f"{rule.loss} takes. First example:",
+                f"y holds a label that {rule.loss} does not take; it takes whole numbers from 0 to "
+                f"{rule.classes - 1}. First example:",
             )
         if rule.probabilities and y.dtype != tf.bool:
             want(
                 ~((y < 0) | (y > 1)),  # NaN may be left out
-                f"y holds another number than 0, 1 or what lies between, which {rule.loss} takes. "
+                f"y holds a number that {rule.loss} does not take; it takes numbers from 0 to 1. "
                 "First example:",
             )
     if weights is not None and weights.dtype.is_floating:
         want(
             tf.math.is_finite(weights),
-            "sample_weight is NaN or infinite; give 0 for what is not to count. First example:",
+            "sample_weight is NaN or infinite; give 0 to leave an entry out. First example:",
         )
     return found
 
@@ -308,8 +308,8 @@ def takes_moments(loss: Any) -> bool:
 def entries(y: Any, y_pred: Tensor, weights: Any, *, pairs: bool = False) -> Any:
     """Targets and outputs with an axis of length 1 behind, and weights of 0 where y is NaN.
 
-    On these an entrywise loss or metric is a function of each single entry, and its mean over
-    entries with their weights is the one over what was measured.
+    In this form an entrywise loss or metric is a function of each single entry. Its weighted mean
+    over all entries is then the mean over the entries that were measured.
 
     Args:
         y: targets, NaN where not measured.

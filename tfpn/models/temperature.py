@@ -78,7 +78,7 @@ def fit_temperature(logits: Array, labels: Array, offsets: bool = False) -> tupl
 
     Example:
 
-    Half of the labels are wrong, of which the logits are sure: T is large.
+    The logits are sure, but half of the labels are wrong. So T is large.
 
     >>> logits = np.array([[9.0, 0.0]] * 100)
     >>> fit_temperature(logits, np.arange(100) % 2)[0] > 20

@@ -61,16 +61,15 @@ from tfpn.types import (
 class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwork):
     """Classifier or regressor of time series whose channels are read at different times.
 
-    The first convolution conditions each channel on the readings it has (`PNConv` with
-    noise="channel") and is evaluated at one set of times for all channels, where its features are
-    known with their variances. From there on it is a `PNCNN` in one dimension: ``num_blocks`` times
-    [PNConv -> ProbReLU -> ChannelMix -> GPNormalization], the integral over the stay, and a linear
-    head. The defaults are small, meant for tens to hundreds of series; the paper's for PhysioNet
-    2012, of some thousands, are ``channels=96, num_blocks=4, query="union"``. A record's result
-    does not depend on the order of its rows, on padding, or on whether readings of one time stand
-    in one row or in several, and it changes continuously with the times: within a hundredth of the
-    shortest length scale from which `adapt` starts two times become one by degrees
-    (`tfpn.math.readings`).
+    The first convolution conditions each channel on its own readings (`PNConv` with
+    noise="channel"). It evaluates all channels at one set of times, where its features are known
+    with their variances. The rest is a `PNCNN` in one dimension: ``num_blocks`` times [PNConv ->
+    ProbReLU -> ChannelMix -> GPNormalization], the integral over the stay, and a linear head. The
+    defaults are small, for tens to hundreds of series. The paper's model for the thousands of
+    PhysioNet 2012 is ``channels=96, num_blocks=4, query="union"``. The result of a record does not
+    depend on padding, on the order of its rows, or on whether readings of one time stand in one
+    row or in several. It changes continuously with the times: two times merge gradually within a
+    hundredth of the shortest length scale from which `adapt` starts (`tfpn.math.readings`).
 
     Args:
         num_classes: number of logits, 2 for a yes or no; None for regression.
@@ -82,27 +81,27 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
         num_blocks: number of blocks.
         num_basis: basis operators in each convolution.
         in_channels: channels of the series.
-        num_statics: numbers that are known of a record beside its series, 0 for none. The input
-            then has the keys "statics" and "statics_variance" besides.
+        num_statics: how many numbers you know of a record beside its series, 0 for none. The input
+            then also has the keys "statics" and "statics_variance".
         query: times at which the blocks are evaluated: "union", all times at which the record has
-            a reading, or a number of points in the middles of equal parts of ``pooling``, which
-            costs the same for every record. None is 24 of a box and "union" without one.
-        missingness: what the network is told of when and how often was measured, which in
-            medicine says much: "none"; "counts", log(1 + number of readings) of each channel; or
-            "intensity", the indicators of readings as further series, known at all
-            times of the record, by a convolution "conv_readings" whose features are added to the
-            first one's.
+            a reading; or a number of points, in the middles of equal parts of ``pooling``, which
+            costs the same for every record. None takes 24 in a box, and "union" without one.
+        missingness: what the network learns about when and how often something was measured. In
+            medicine this says much. "none"; "counts", log(1 + number of readings) of each channel;
+            or "intensity": the indicators of readings become further series, known at all times of
+            the record. A convolution "conv_readings" takes them, and its features are added to
+            those of the first one.
         context: where statics and counts go: to the "head"; to the "features" of the first
-            convolution, as constant series known exactly at all times, which a flow leaves as they
-            are; or to "both".
-        clock: adds the time itself as a further series known exactly, so that features can depend
-            on when something happens.
-        windows: number of equal parts of the stay over each of which the features are integrated
-            for the head. With more than one the head sees what came first and what last; the
-            parts' errors are then taken as independent.
+            convolution, as constant series known exactly at all times, which no flow changes; or to
+            "both".
+        clock: adds the time itself as a series known exactly, so that features can depend on when
+            something happens.
+        windows: number of equal parts of the stay. The features are integrated over each part for
+            the head. With more than one part, the head sees what came first and what last. The
+            errors of the parts then count as independent.
         input_noise: "channel", or "shared" (one factorisation) if all channels are read together.
-        input_prior: "channel" gives every channel a signal standard deviation and a length scale,
-            "shared" all of them one of each.
+        input_prior: "channel" gives each channel its own signal standard deviation and length
+            scale; with "shared" all channels have the same ones.
         variance_estimator: as in `PNCNN`; "stochastic" needs ``input_prior="shared"``.
         num_probes, probes, seed: as in `PNCNN`.
         uncertainty, rank: as in `PNCNN`; "low_rank" and "joint" need ``input_noise="shared"``.

@@ -75,8 +75,8 @@ def warn_of_points_outside(x: Observations, pooling: Any) -> None:
     outside = np.mean((times < pooling[0]) | (times > pooling[1]))
     if outside > 0.0:
         warnings.warn(
-            f"{outside:.1%} of the points lie outside pooling={pooling}, over which the "
-            f"features are integrated; they reach from {times.min():g} to "
+            f"{outside:.1%} of the points lie outside pooling={pooling}, the box over which "
+            f"features are integrated; the points reach from {times.min():g} to "
             f"{times.max():g}: build the model with the box of the stay.",
             stacklevel=3,
         )
@@ -93,6 +93,6 @@ def check_windows(config: Config) -> None:
         )
     if windows > 1 and not UNCERTAINTY[uncertainty].may_split:
         raise ValueError(
-            f"windows={windows} takes the windows' errors as independent, which "
-            f"uncertainty={uncertainty!r} is not: give windows=1 or uncertainty='low_rank'."
+            f"windows={windows} takes the errors of windows as independent, and "
+            f"uncertainty={uncertainty!r} does not: give windows=1 or uncertainty='low_rank'."
         )

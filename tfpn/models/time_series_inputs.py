@@ -31,10 +31,10 @@ def statics_inputs(count: int, dtype: DType) -> dict[str, Any]:
 
 
 class EntryWeights(GPLayer):
-    """How far each entry tells of a time of its own (see `tfpn.math.readings.entry_weights`).
+    """How much each entry counts as a time of its own (see `tfpn.math.readings.entry_weights`).
 
     Args:
-        width: the distance from which two times are two, at the start.
+        width: initial distance from which two times count as different.
 
     Output:
         The weights [B, N, 1], and the width for each example [B, 1, 1].
@@ -53,7 +53,7 @@ class EntryWeights(GPLayer):
         )
 
     def set_width(self, width: float) -> None:
-        """Sets the distance from which two times are two."""
+        """Sets the distance from which two times count as different."""
         self.log_width.assign(math.log(width))
 
     def load_own_variables(self, store: Any) -> None:
@@ -95,16 +95,16 @@ class Readings(GPLayer):
 
 
 def adapt_readings(layer: Any, weigh: Any, indicate: Any, observations: Observations) -> None:
-    """Sets the convolution of what `Readings` gives to start values, as its `adapt` would.
+    """Sets the start values of the convolution that takes what `Readings` gives, as `adapt` would.
 
-    An entry whose time repeats another counts by its weight, and the spacing is that of the
-    observations, where channels that are read one after the other count once.
+    If the time of an entry repeats another time, the entry counts by its weight. The spacing is
+    that of the observations, where channels that are read one after the other count once.
 
     Args:
         layer: the `PNConv`.
         weigh: the `EntryWeights`.
         indicate: the `Readings`.
-        observations: of which the first 256 examples are taken.
+        observations: the data; their first 256 examples count.
     """
     observations = {key: array[:_ADAPT_EXAMPLES] for key, array in observations.items()}
     weights, widths = weigh(observations)
@@ -226,9 +226,9 @@ class Beside(GPLayer):
 class KnownSeries(GPLayer):
     """Features of a convolution, with those of series that are known exactly at all times added.
 
-    A flow leaves a constant as it is and shifts the time t by its drift, so ``sum_k W_k exp(D_k)``
-    takes constants and the time to a linear map of them, apart from a bias, whatever the flows: it
-    is added to the means and changes no variance.
+    A flow leaves a constant as it is and shifts the time t by its drift. So, whatever the flows,
+    ``sum_k W_k exp(D_k)`` takes constants and the time to a linear map of them, apart from a bias.
+    This layer adds the map to the means and changes no variance.
 
     Args:
         clock: ``(start, end)`` between which the time becomes a series from -1 to 1, or None.
@@ -272,7 +272,7 @@ class KnownSeries(GPLayer):
 class Joined(GPLayer):
     """Pooled features of several windows beside each other.
 
-    Errors of a channel's windows stay apart, but for draws, which are of the same features.
+    The errors of a channel's windows stay independent. Draws keep them together.
     """
 
     def call(self, windows: Sequence[Observations]) -> Any:

@@ -14,11 +14,11 @@ class InputProcess(Mixin):
     def input_process(self, x: Observations, query: Tensor) -> Distribution:
         """The Gaussian process that the first convolution fits to each input channel.
 
-        It is the posterior of the channel itself, without the noise of its readings: mean and
-        standard deviation at the query points are the fit and its band. The band is that of the
-        priors as they were trained: with a small ``marginal_likelihood_weight`` they serve the
-        task more than the fit, and the band is too narrow for readings that were left out. Readings
-        taken for exact have the least noise that the convolution itself gives them in its dtype.
+        This is the posterior of the channel itself, without the noise of its readings. Mean and
+        standard deviation at the query points are the fit and its band. The trained priors decide
+        how wide the band is. With a small ``marginal_likelihood_weight`` training adjusts them to
+        the task more than to the readings, and the band is then too narrow for readings that were
+        left out. Exact readings count with the least noise of the convolution in its dtype.
 
         Args:
             x: the input dict.
@@ -46,8 +46,8 @@ class InputProcess(Mixin):
 
         if self._field is not None:
             raise ValueError(
-                "the first convolution of a model of fields takes readings less their trend: ask "
-                "predict_field, which before training is the fit to the readings."
+                "in a model of fields the first convolution takes readings minus their trend: call "
+                "predict_field, which gives the fit to the readings before training."
             )
         layer = self.blocks[0].convolution
         x, query = self._checked_with_query(x, query)

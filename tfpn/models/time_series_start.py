@@ -28,12 +28,12 @@ class TimesStart(Mixin):
         fit_priors: bool = True,
         verbose: Verbose = "auto",
     ) -> None:
-        """As `PNCNN.adapt`; statics among the data are not read.
+        """As `PNCNN.adapt`; it does not read statics in the data.
 
-        With ``input_prior="channel"`` each channel starts with the prior that is fitted to its own
-        readings, or with their spacing and root mean square. Where a grid of times is queried, the
-        later layers start from its step, and so do the first one's flows where it is the longer:
-        flows of a spacing far below the step would leave most readings unseen at first.
+        With ``input_prior="channel"`` each channel starts from the prior fitted to its own
+        readings, or from their spacing and root mean square. If you query a grid of times, the
+        later layers start from its step. So do the first one's flows where the step is the longer:
+        flows far below the step would leave most readings unseen at first.
 
         Args:
             data: the input dict, or a `tf.data.Dataset` as in `PNCNN.adapt`.
