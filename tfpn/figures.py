@@ -280,7 +280,9 @@ def field_map(
     axes = dims[1:] if examples is not None else dims
     if len(axes) not in (1, 2):
         raise ValueError(f"found has the coordinates {axes}; pictures need one or two.")
-    return draw_fields(found, dict(readings or {}), channels, axes, examples, aspect)
+    return draw_fields(
+        found, {} if readings is None else dict(readings), channels, axes, examples, aspect
+    )
 
 
 def save(figure: Figure, path: PathLike) -> None:

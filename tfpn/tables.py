@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from tfpn.coordinates import hours_since, sphere
 from tfpn.files import write
 from tfpn.types import Array, PathLike
 
@@ -205,6 +204,8 @@ class Coordinates:
         return np.concatenate(parts, axis=1)
 
     def _on_sphere(self, places):
+        from tfpn.coordinates import sphere  # which loads TensorFlow, as hours_since below
+
         latitude = places[1]
         beyond = np.flatnonzero(np.abs(latitude) > 90.0)
         if beyond.size:
@@ -226,6 +227,8 @@ class Coordinates:
             _refuse_empty(name, column.isna().to_numpy(bool))
         if column.dtype.kind in "biuf":
             return numbers(frame, name, gaps=False)
+        from tfpn.coordinates import hours_since
+
         origin = self.first(frame) if self.origin is None else self.origin
         try:
             return hours_since(column, origin, timezone=self.time_zone, ambiguous="infer")

@@ -290,8 +290,8 @@ def _split(count, fractions, seed, what):
     if count - sum(sizes) < 2:
         raise ValueError(
             f"there are {count} {what}, which leaves {max(count - sum(sizes), 0)} to learn from "
-            f"after {sizes[0]} for validation and {sizes[1]} for the test: it takes at least 2; give "
-            "validation_fraction=0 and test_fraction=0, or more data."
+            f"after {sizes[0]} for validation and {sizes[1]} for the test: it takes at least 2; "
+            "give validation_fraction=0 and test_fraction=0, or more data."
         )
     kinds = np.zeros(count, int)
     order = np.random.default_rng(seed).permutation(count)

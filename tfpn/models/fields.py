@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tfpn.checks import check_count, check_flag
 from tfpn.math.uncertainty import UNCERTAINTY
+from tfpn.models.conditioned import ConditionedField
 from tfpn.models.field_start import start_field
 from tfpn.types import Array, ArrayLike, Distribution, Mixin, Observations, Tensor
 
@@ -94,6 +95,34 @@ class FieldPrediction(Mixin):
             return self._joint_field(path, {**x, "query": query}, noise)
         return self._marginals({**x, "query": query}, noise, batch_size)
 
+    def conditioned(self, x: Observations) -> ConditionedField:
+        """The model with readings to which more can be added, without computing all anew.
+
+        Args:
+            x: the first readings, the observations dict.
+
+        Returns:
+            A `ConditionedField`, with ``update(points, values, variance)`` and ``predict(query)``.
+
+        Raises:
+            ValueError: of a model without output="field"; if ``x`` is not the model's input.
+            TypeError: for anything but a dict.
+
+        Example:
+
+        >>> import numpy as np, tfpn
+        >>> x = tfpn.observations([[[0.0], [1.0], [2.0]]], [[0.0, 1.0, 0.0]])
+        >>> model = tfpn.models.PNCNN(None, num_outputs=1, output="field", spatial_dim=1,
+        ...     channels=2, num_blocks=1)
+        >>> model.adapt(x)
+        >>> field = model.conditioned(x)
+        >>> before = field.predict([[3.0]]).stddev()
+        >>> after = field.update([[3.0]], [[1.0]]).predict([[3.0]]).stddev()
+        >>> bool(after < before)
+        True
+        """
+        return ConditionedField(self, x)
+
     def predict_distribution(self, x: Observations, batch_size: int = 32) -> Distribution:
         """As `Predictive.predict_distribution`; with output="field" `predict_field` at x["query"].
 
@@ -114,21 +143,27 @@ class FieldPrediction(Mixin):
         from tfpn.distributions.mixture import equal_mixture
 
         moments = self._read_field(x, check_count("batch_size", batch_size))
-        factor, added = self._factor_and_noise()
-        offset, unit = self._unit()
-        values = moments["values"].astype(np.float64)
-        variance = moments["variance" if noise else "latent"].astype(np.float64)
-        variance = variance * np.square(unit) * factor + added * noise
-        dtype = moments["values"].dtype
-        mean = values * unit + offset
+        mean, std = self._moments_in_units(moments, noise)
+        values = moments["values"]
+        dtype = values.dtype
         if not self._way.draws:
-            return tfp.distributions.Normal(mean.astype(dtype), np.sqrt(variance).astype(dtype))
-        draws = (moments[self._way.key] - values[:, None]) * unit * np.sqrt(factor)
+            return tfp.distributions.Normal(mean.astype(dtype), std.astype(dtype))
+        unit, (factor, _) = self._unit()[1], self._factor_and_noise()
+        draws = (moments[self._way.key] - values[:, None].astype(np.float64)) * unit
+        draws = draws * np.sqrt(factor)
         # Of each draw's own normal distribution what the draws' spread does not hold.
-        inner = np.maximum(variance - np.mean(np.square(draws), axis=1), 0.0)
+        inner = np.maximum(np.square(std) - np.mean(np.square(draws), axis=1), 0.0)
         loc = np.moveaxis(mean[:, None] + draws, 1, -1).astype(dtype)
         scale = np.sqrt(inner)[..., None].astype(dtype) + np.zeros_like(loc)
         return equal_mixture(tfp.distributions.Normal(loc, scale))
+
+    def _moments_in_units(self, moments, noise):
+        """Means and standard deviations in the targets' unit, calibrated, in float64."""
+        factor, added = self._factor_and_noise()
+        offset, unit = self._unit()
+        variance = moments["variance" if noise else "latent"].astype(np.float64)
+        variance = variance * np.square(unit) * factor + added * noise
+        return moments["values"].astype(np.float64) * unit + offset, np.sqrt(variance)
 
     def _read_field(self, x, batch_size):
         """The moments at the query points, many of them piece by piece."""
@@ -224,8 +259,8 @@ class FieldPrediction(Mixin):
             (layer.log_signal_std, kriging.log_signal_std),
             (layer.log_observation_noise, kriging.log_observation_noise),
         ):
-            found = np.asarray(found)
-            weight.assign(np.broadcast_to(found if weight.shape else found.mean(), weight.shape))
+            found, shape = np.asarray(found), tuple(weight.shape)
+            weight.assign(np.broadcast_to(found if shape else found.mean(), shape))
 
     def _enter(self, data, fit_priors):
         """The data as the first convolution takes them, after the start of all that is before."""

@@ -71,7 +71,7 @@ def check_data(recipe: Recipe, model: Model, data: Any) -> None:
         wanted = getattr(parts[0], key).shape[-1]
         if size != wanted:
             refuse(f"num_{key}", size, f"{wanted} {key}; give {wanted}")
-    if data.task != "classification":
+    if getattr(data, "task", "classification") != "classification":
         _check_targets(recipe, model, data, refuse)
         return
     labels = [int(label) for part in parts for label in (part.y.min(), part.y.max())]

@@ -185,15 +185,20 @@ def _measured(recipe, folder, model, data):
     test = data.test and task.predictions(model, data.test, size)
     result = _result(recipe, folder, model, data, test)
     write(folder / RESULT, json.dumps(result, indent=2) + "\n")
+    _draw(folder, model, data, test)
+    return result
+
+
+def _draw(folder, model, data, predictions):
+    """Writes the pictures."""
     if importlib.util.find_spec("matplotlib") is None:
         print("no pictures: install 'tfpn[plots]' for matplotlib", file=sys.stderr)
-        return result
+        return
     from tfpn import figures
 
     if (folder / LOG).exists():
         figures.save(figures.learning_curves(read_log(folder / LOG)), folder / CURVES)
-    task.draw(folder, model, data, test)
-    return result
+    task_of(data).draw(folder, model, data, predictions)
 
 
 def _early_stopping(training, folder, log):

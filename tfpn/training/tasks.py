@@ -188,5 +188,5 @@ _TASKS: dict[str, Any] = {task.name: task for task in (Classification, Regressio
 
 
 def task_of(data: Any) -> Any:
-    """The task of a data set."""
-    return _TASKS[data.task]()
+    """The task of a data set; classification where it does not say."""
+    return _TASKS[getattr(data, "task", Classification.name)]()
