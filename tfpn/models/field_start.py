@@ -22,6 +22,10 @@ DOF = 1.0, 1e4
 # Points of an example and, together with their number, examples that are read.
 POINTS = 256
 _WORK = 6e7
+# Of channels with a prior each: readings of every one, for which more examples are read, up to a
+# multiple of the work.
+_READINGS = 60
+_MORE = 6.0
 _STEPS = 80
 # Where the search starts.
 _LENGTHS = 0.1, 0.3, 1.0, 3.0
@@ -55,7 +59,8 @@ def start_field(
 
     Coordinates start in units of their spread. With ``fit`` all parameters, the factors too, become
     those of the greatest marginal likelihood on some examples, at most 256 points of each, by a
-    quasi-Newton method in float64.
+    quasi-Newton method in float64. Where channels have priors of their own, examples are added
+    until rare channels have some readings.
 
     Args:
         data: points, values and variance, values of unit size in each channel.
@@ -121,11 +126,17 @@ def _chosen(points, values, variance, seen, priors, seed):
     order = rng.permutation(np.flatnonzero(counts > 1))
     picked: list[tuple[int, Array]] = []
     work = 0.0
+    read = np.isfinite(variance).sum(axis=1)  # [B, c]
+    found = np.zeros(read.shape[1])
     for example in order:
         size = min(counts[example], POINTS)
+        if picked and work + priors * float(size) ** 3 > _WORK:
+            if priors == 1 or work > _MORE * _WORK:
+                break
+            if not np.any((found < _READINGS) & (read[example] > 0)):
+                continue
         work += priors * float(size) ** 3
-        if picked and work > _WORK:
-            break
+        found += read[example]
         places = np.flatnonzero(seen[example])
         if len(places) > size and len(picked) % 2:  # neighbours, and in others points anywhere
             middle = points[example, rng.choice(places)]
@@ -135,14 +146,14 @@ def _chosen(points, values, variance, seen, priors, seed):
             places = rng.permutation(places)
         picked.append((example, places[:size]))
     longest = max((len(places) for _, places in picked), default=0)
-    found = [
+    chosen = [
         np.zeros((len(picked), longest, array.shape[-1])) for array in (points, values, variance)
     ]
-    found[2] += np.inf
+    chosen[2] += np.inf
     for row, (example, places) in enumerate(picked):
-        for array, whole in zip(found, (points, values, variance), strict=True):
+        for array, whole in zip(chosen, (points, values, variance), strict=True):
             array[row, : len(places)] = whole[example, places]
-    return found
+    return chosen
 
 
 class _Likelihood:
