@@ -134,6 +134,11 @@ def test_what_predict_cannot_do_is_one_line(mapped, tmp_path):
     refused(command("predict", "digits"), "this model takes an .npz file")
 
 
+def test_the_search_is_for_classifiers(tmp_path):
+    outcome = command("tune", "spot-heights", "--output", tmp_path / "tune")
+    refused(outcome, "[data] table: found the task field; the search is for classifiers")
+
+
 def write_recipe(tmp_path, table, *lines, model=(), training=()):
     path = tmp_path / "recipe.toml"
     parts = [
