@@ -75,8 +75,8 @@ def scores(truth, mean, deviation):
 class FieldModel:
     """`tfpn.models.PNCNN` with output="field"."""
 
-    def __init__(self, options, trained=True):
-        self._options, self._trained = options, trained
+    def __init__(self, options, trained=True, own_prior=None):
+        self._options, self._trained, self._own_prior = options, trained, own_prior
 
     def _observations(self, months):
         import tfpn
@@ -128,7 +128,8 @@ class FieldModel:
 
         size = max(map(len, queries))
         query = np.stack([np.resize(places, (size, 3)) for places in queries])
-        found = tfpn.tasks.interpolate(self._model, self._observations(months), query)
+        x = self._observations(months)
+        found = tfpn.tasks.interpolate(self._model, x, query, own_prior=self._own_prior)
         return [
             (found.mean[k, : len(places), 0], found.std[k, : len(places), 0])
             for k, places in enumerate(queries)
@@ -190,10 +191,14 @@ def compare(places, values, years, split, options):
         method.fit(months["train"][:: max(1, len(months["train"]) // 40)])
         found = [method.predict(*pair) for pair in zip(given, queries, strict=True)]
         yield name, scores(truth, *map(np.concatenate, zip(*found, strict=True))), begin
-    for name, trained in (("tfpn field, untrained", False), ("tfpn field, trained", True)):
+    for name, trained, own in (
+        ("tfpn field, untrained", False, None),
+        ("tfpn field, untrained, own priors", False, options.own_prior),
+        ("tfpn field, trained", True, None),
+    ):
         if trained and not options.epochs:
             continue
-        begin, model = time.perf_counter(), FieldModel(options, trained)
+        begin, model = time.perf_counter(), FieldModel(options, trained, own)
         model.fit(months["train"], months["validation"])
         found = model.predict(given, queries)
         yield name, scores(truth, *map(np.concatenate, zip(*found, strict=True))), begin
@@ -210,6 +215,7 @@ def main():
     parser.add_argument("--months", type=int, default=144, help="test months")
     parser.add_argument("--training-months", type=int, default=216)
     parser.add_argument("--epochs", type=int, default=15, help="0: the prior alone")
+    parser.add_argument("--own-prior", type=float, default=0.5, help="spread of own priors")
     parser.add_argument("--channels", type=int, default=16)
     parser.add_argument("--blocks", type=int, default=2)
     parser.add_argument("--rate", type=float, default=3e-3)

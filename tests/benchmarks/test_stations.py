@@ -72,7 +72,7 @@ def test_baselines_never_see_what_is_left_out(path, monkeypatch):
 
     monkeypatch.setattr(stations, "FieldModel", Field)
     options = argparse.Namespace(
-        ask="stations", hidden=0.3, months=1, training_months=4, epochs=1, series=5
+        ask="stations", hidden=0.3, months=1, training_months=4, epochs=1, series=5, own_prior=0.5
     )
     kept = "ordinary kriging", "inverse distance"
     chosen = {name: stations_baselines.BASELINES[name] for name in kept}

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tfpn
+from tfpn.models import field_refine
 
 pytestmark = pytest.mark.usefixtures("eagerly")
 # float32 in and out; the batch answer is in float64 between.
@@ -91,3 +93,36 @@ def test_what_cannot_be_taken_in_is_named(adapted):
     plain = tfpn.models.PNCNN(2, channels=2, num_blocks=1, num_basis=2)
     with pytest.raises(ValueError, match="conditioned is of models of fields"):
         plain.conditioned(tfpn.observations(points, values[..., :1]))
+
+
+def test_a_prior_of_an_examples_own(adapted, monkeypatch):
+    """The most probable parameters, by differences; and the model is itself afterwards."""
+    steps = field_refine._STEPS
+    monkeypatch.setattr(field_refine, "_STEPS", 3)  # enough to move
+    model, points, values, query = adapted
+    x = tfpn.observations(points, values, 0.01)
+    before = model.get_weights()
+    plain = model.predict_field(x, query)
+    near = model.predict_field(x, query, own_prior=1e-4)
+    np.testing.assert_allclose(near.mean(), plain.mean(), rtol=1e-3)
+    np.testing.assert_allclose(near.stddev(), plain.stddev(), rtol=1e-2)
+    own = model.predict_field(x, query, own_prior=0.5)
+    assert np.abs(own.stddev() / plain.stddev() - 1.0).max() > 0.02
+    for weight, expected in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(weight, expected)
+
+    monkeypatch.setattr(field_refine, "_STEPS", steps)
+    priors = field_refine.OwnPriors(model._field, 0.5)
+    seen = np.isfinite(x["variance"])
+    given = model._field.units.apply(np.where(seen, x["values"], 0.0), x["variance"])
+    one = [array[:1] for array in (x["points"], *given)]
+    theta = priors.find(one)
+    start = np.concatenate([part.ravel() for part in priors._start])
+
+    def loss(theta):
+        return float(priors._loss(*map(tf.constant, (theta, start, *one)))[0])
+
+    assert loss(theta) < loss(start) - 1e-3
+    for k in range(len(theta)):
+        step = 0.02 * np.eye(len(theta))[k]
+        assert loss(theta) < min(loss(theta + step), loss(theta - step))

@@ -25,7 +25,7 @@ _WORK = 6e7
 # Of channels with a prior each: readings of every one, for which more examples are read, up to a
 # multiple of the work.
 _READINGS = 60
-_MORE = 6.0
+_MORE = 2.0
 _STEPS = 80
 # Where the search starts.
 _LENGTHS = 0.1, 0.3, 1.0, 3.0

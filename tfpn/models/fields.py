@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfpn.checks import check_count, check_flag
+from tfpn.checks import check_count, check_flag, check_positive
 from tfpn.math.uncertainty import UNCERTAINTY
 from tfpn.models.conditioned import ConditionedField
+from tfpn.models.field_refine import OwnPriors
 from tfpn.models.field_start import start_field
 from tfpn.types import Array, ArrayLike, Distribution, Mixin, Observations, Tensor
 
@@ -47,6 +48,7 @@ class FieldPrediction(Mixin):
         *,
         noise: bool = True,
         joint: bool = False,
+        own_prior: float | None = None,
         batch_size: int = 32,
     ) -> Distribution:
         """The field at any points, given readings.
@@ -58,6 +60,11 @@ class FieldPrediction(Mixin):
                 learnt, or that of the field alone.
             joint: whether covariances between the query points are wanted. They take 40 bytes
                 B c M^2 once asked for, and nothing before.
+            own_prior: None for the model's prior, or a number such as 0.5 for a prior of each
+                example's own, about the model's by so much in the logarithms of length scales and
+                standard deviations (`tfpn.models.field_refine`). It takes some tens of
+                factorisations for each example, which are then predicted one by one, and pays where
+                examples of a hundred readings differ in how smooth they are.
             batch_size: examples at a time.
 
         Returns:
@@ -91,6 +98,11 @@ class FieldPrediction(Mixin):
         path = self._need_field("predict_field")
         check_flag("noise", noise)
         x, query = self._checked_with_query(x, query)
+        if own_prior is not None:
+            check_positive("own_prior", own_prior)
+            if joint or self._way.draws:
+                raise ValueError("own_prior goes with neither joint=True nor draws: leave it out.")
+            return self._own_marginals(path, {**x, "query": query}, noise, own_prior)
         if check_flag("joint", joint):
             return self._joint_field(path, {**x, "query": query}, noise)
         return self._marginals({**x, "query": query}, noise, batch_size)
@@ -156,6 +168,26 @@ class FieldPrediction(Mixin):
         loc = np.moveaxis(mean[:, None] + draws, 1, -1).astype(dtype)
         scale = np.sqrt(inner)[..., None].astype(dtype) + np.zeros_like(loc)
         return equal_mixture(tfp.distributions.Normal(loc, scale))
+
+    def _own_marginals(self, path, x, noise, spread):
+        """`_marginals` of each example with a prior of its own."""
+        import tensorflow_probability as tfp
+
+        priors = OwnPriors(path, spread)
+        seen = np.isfinite(x["variance"])
+        values, variance = path.units.apply(
+            np.where(seen, x["values"], 0.0).astype(np.float64), x["variance"].astype(np.float64)
+        )
+        points = np.where(seen.any(-1, keepdims=True), x["points"], 0.0).astype(np.float64)
+        found = []
+        for k in range(len(points)):
+            one = {key: np.asarray(array)[k : k + 1] for key, array in x.items()}
+            own = priors.find((points[k : k + 1], values[k : k + 1], variance[k : k + 1]))
+            with priors.lent(own):
+                found.append(self._moments_in_units(self._read_field(one, 1), noise))
+        dtype = self.compute_dtype
+        mean, std = (np.concatenate(parts).astype(dtype) for parts in zip(*found, strict=True))
+        return tfp.distributions.Normal(mean, std)
 
     def _moments_in_units(self, moments, noise):
         """Means and standard deviations in the targets' unit, calibrated, in float64."""
