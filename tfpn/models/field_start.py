@@ -1,6 +1,8 @@
 """The start of a field's prior from data by maximum marginal likelihood, trend and all."""
 
 import dataclasses
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ _WORK = 6e7
 # multiple of the work.
 _READINGS = 60
 _MORE = 2.0
-_STEPS = 80
+STEPS = 80
 # Where the search starts.
 _LENGTHS = 0.1, 0.3, 1.0, 3.0
 
@@ -53,7 +55,13 @@ class _Form:
 
 
 def start_field(
-    data: dict[str, Array], kriging: Layer, scale: Any, *, fit: bool, seed: int = 0
+    data: dict[str, Array],
+    kriging: Layer,
+    scale: Any,
+    *,
+    fit: bool,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
 ) -> None:
     """Sets a `Kriging` layer's parameters and a `CoordinateScale`'s factors from data.
 
@@ -68,6 +76,7 @@ def start_field(
         scale: the `CoordinateScale`, built, or None.
         fit: whether to fit.
         seed: of the choice of points.
+        progress: called with the number of finished steps, of `STEPS`, which all are in the end.
     """
     points, values, variance = (np.asarray(data[key], np.float64) for key in KEYS)
     seen = np.isfinite(variance).any(axis=-1)
@@ -99,7 +108,7 @@ def start_field(
     if fit:
         examples = _chosen(points, values, variance, seen, form.priors, seed)
         likelihood = _Likelihood(examples, kriging, form, groups, centre, spread, unit)
-        theta = _least(likelihood, theta, form)
+        theta = _least(likelihood, theta, form, progress or (lambda step: None))
     lengths, signals, noises, trend, factors, dof = (np.exp(part) for part in form.split(theta))
     if groups:
         logs = np.log(factors / units)
@@ -201,17 +210,21 @@ class _Likelihood:
         return float(value), gradient.numpy()
 
 
-def _least(likelihood, theta, form):
+def _least(likelihood, theta, form, progress):
     """The parameters of the least mean, from the best of some starts."""
     from scipy import optimize
 
     if not np.size(likelihood._values):
+        progress(STEPS)
         return theta
     starts = np.tile(theta, (len(_LENGTHS), 1))
     starts[:, : form.priors] = np.log(_LENGTHS)[:, None]
     best = min(starts, key=lambda start: likelihood(start)[0])
+    steps = itertools.count(1)
     found = optimize.minimize(
         likelihood, best, jac=True, method="L-BFGS-B", bounds=form.bounds(),
-        options={"maxiter": _STEPS, "ftol": 1e-7, "gtol": 1e-5},
+        options={"maxiter": STEPS, "ftol": 1e-7, "gtol": 1e-5},
+        callback=lambda theta: progress(min(next(steps), STEPS - 1)),
     )  # fmt: skip
+    progress(STEPS)
     return found.x

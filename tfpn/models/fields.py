@@ -9,7 +9,8 @@ from tfpn.checks import check_count, check_flag, check_positive
 from tfpn.math.uncertainty import UNCERTAINTY
 from tfpn.models.conditioned import ConditionedField
 from tfpn.models.field_refine import OwnPriors
-from tfpn.models.field_start import start_field
+from tfpn.models.field_start import STEPS, start_field
+from tfpn.models.prior_start import progress_bar
 from tfpn.types import Array, ArrayLike, Distribution, Mixin, Observations, Tensor
 
 # Query points times examples that are read out at once.
@@ -294,10 +295,10 @@ class FieldPrediction(Mixin):
             found, shape = np.asarray(found), tuple(weight.shape)
             weight.assign(np.broadcast_to(found if shape else found.mean(), shape))
 
-    def _enter(self, data, fit_priors):
+    def _enter(self, data, fit_priors, verbose):
         """The data as the first convolution takes them, after the start of all that is before."""
         if self._field is None:
-            return super()._enter(data, fit_priors)
+            return super()._enter(data, fit_priors, verbose)
         path, count = self._field, self._field.sum.outputs
         values = np.asarray(data["values"], np.float64)
         variance = np.asarray(data["variance"], np.float64)
@@ -315,7 +316,8 @@ class FieldPrediction(Mixin):
         values, variance = path.units.apply(values, variance)
         points = np.where(np.isfinite(variance).any(-1, keepdims=True), points, 0.0)
         standard = {"points": points, "values": np.nan_to_num(values), "variance": variance}
-        start_field(standard, path.kriging, path.scale, fit=fit_priors)
+        bar = progress_bar(STEPS, verbose, "step") if fit_priors else None
+        start_field(standard, path.kriging, path.scale, fit=fit_priors, progress=bar and bar.update)
         some = slice(None, None, -(-len(points) // _EXAMPLES))
         scaled = {key: array[some] for key, array in standard.items()}
         scaled["points"] = scaled["points"] * path.factors()

@@ -241,7 +241,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         noise = self._block_noise(data["variance"])
         if not NOISE[self._config["input_noise"]].each:
             warn_of_unequal(noise)
-        data = self._enter(data, fit_priors)
+        data = self._enter(data, fit_priors, verbose)
         warn_of_offsets(data["values"], data["variance"], self._scalar_channels())
         if np.ndim(self.pn_layers[0].log_length_scale) == 0:  # one prior for all channels
             warn_of_sizes(data["values"], data["variance"])
@@ -276,7 +276,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         """Fits the first convolution's prior."""
         fit_first_prior(layer, data, verbose)
 
-    def _enter(self, data, fit_priors):
+    def _enter(self, data, fit_priors, verbose):
         """The data as the first convolution takes them."""
         return data
 
