@@ -167,7 +167,7 @@ def test_without_readings_the_prior_answers():
 
 def test_ard_does_not_depend_on_the_coordinates_units(monkeypatch):
     """Metres for the first and milliseconds for the second: the same search, step by step."""
-    monkeypatch.setattr(tfpn.models.field_start, "_STEPS", 12)
+    monkeypatch.setattr(tfpn.models.field_start, "STEPS", 12)
     found = []
     for units in ([1.0, 1.0], [1000.0, 1e-3]):
         model, x = small(ard=True), make()
