@@ -236,12 +236,12 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         )
         warn_of_degrees(data["points"], data["variance"])
         self._adapt_targets(given, targets)
-        observed = np.isfinite(data["variance"])
         self._check_missing(data["variance"])
         noise = self._block_noise(data["variance"])
         if not NOISE[self._config["input_noise"]].each:
             warn_of_unequal(noise)
         data = self._enter(data, fit_priors, verbose)
+        observed = np.isfinite(data["variance"])  # of as many examples as it leaves
         warn_of_offsets(data["values"], data["variance"], self._scalar_channels())
         if np.ndim(self.pn_layers[0].log_length_scale) == 0:  # one prior for all channels
             warn_of_sizes(data["values"], data["variance"])
