@@ -163,7 +163,7 @@ def start(
     >>> for place, value in ((0.0, 1.0), (0.0, 3.0)):
     ...     readings = readings.update(place * one, one[..., :0], value * one, one)
     >>> mean, variance, _ = readings.predict(0.0 * one, one[..., :0])
-    >>> round(float(mean), 6), round(float(variance), 6)
+    >>> round(float(mean[0, 0, 0]), 6), round(float(variance[0, 0, 0]), 6)
     (1.333333, 0.333333)
     """
     groups = channels if each else 1
