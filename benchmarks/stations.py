@@ -2,7 +2,7 @@
 
     python benchmarks/stations.py co_monthly_met.npz
     python benchmarks/stations.py co_monthly_met.npz --splits 1 --variables tmax --months 24
-    python benchmarks/stations.py co_monthly_met.npz --ask months
+    python benchmarks/stations.py co_monthly_met.npz --ask months --epochs 0
 
 The file holds lonlat [S, 2] in degrees, elev [S] in metres, years [Y], and tmax and ppt
 [Y, 12, S], NaN for missing (`COmonthlyMet` of the R package fields).
