@@ -1,7 +1,8 @@
-"""Monthly readings at weather stations that were left out: a field model beside the usual ways.
+"""Monthly readings at left-out weather stations, or in left-out months: a field model and others.
 
     python benchmarks/stations.py co_monthly_met.npz
     python benchmarks/stations.py co_monthly_met.npz --splits 1 --variables tmax --months 24
+    python benchmarks/stations.py co_monthly_met.npz --ask months --epochs 0
 
 The file holds lonlat [S, 2] in degrees, elev [S] in metres, years [Y], and tmax and ppt
 [Y, 12, S], NaN for missing (`COmonthlyMet` of the R package fields).
@@ -10,6 +11,11 @@ A part of the stations is never shown to any method. Each month is a field: from
 the other stations a method predicts those of the left-out ones. What is learnt (priors, weights,
 trees) comes from earlier months of the stations that are shown. Precipitation is taken as its
 square root, by all methods, and scored so. Elevation is the third coordinate of all that take one.
+
+With --ask months a part of the months of 1986 to 1997 is shown to no method at any station. Each
+station's series is a field of three coordinates, a place on the circle of the seasons and the time:
+from a station's other months a method predicts those. "In the plane" is on that circle then, and
+time takes the place of elevation. What is learnt comes from series of 1966 to 1983.
 
 Prints, for each variable and method, the mean over the splits of root mean square error, negative
 log likelihood, continuous ranked probability score and coverage of the central 95 % interval, and
@@ -69,8 +75,8 @@ def scores(truth, mean, deviation):
 class FieldModel:
     """`tfpn.models.PNCNN` with output="field"."""
 
-    def __init__(self, options, trained=True):
-        self._options, self._trained = options, trained
+    def __init__(self, options, trained=True, own_prior=None):
+        self._options, self._trained, self._own_prior = options, trained, own_prior
 
     def _observations(self, months):
         import tfpn
@@ -122,15 +128,16 @@ class FieldModel:
 
         size = max(map(len, queries))
         query = np.stack([np.resize(places, (size, 3)) for places in queries])
-        found = tfpn.tasks.interpolate(self._model, self._observations(months), query)
+        x = self._observations(months)
+        found = tfpn.tasks.interpolate(self._model, x, query, own_prior=self._own_prior)
         return [
             (found.mean[k, : len(places), 0], found.std[k, : len(places), 0])
             for k, places in enumerate(queries)
         ]
 
 
-def compare(places, values, years, split, options):
-    """Scores by method for one random split of the stations."""
+def left_out_stations(places, values, years, split, options):
+    """Fields to learn from, to choose by and to predict from, and what is asked of the latter."""
     order = np.random.default_rng(split).permutation(len(places))
     count = round(options.hidden * len(places))
     hidden, shown = np.sort(order[:count]), np.sort(order[count:])
@@ -141,12 +148,39 @@ def compare(places, values, years, split, options):
         return chosen[np.linspace(0, len(chosen) - 1, min(number, len(chosen))).astype(int)]
 
     test = part(TEST, options.months)
-    months = {
-        "train": months_of(places, values[part(TRAIN, options.training_months)], shown),
-        "validation": months_of(places, values[part(VALIDATION, 24)], shown),
-        "test": months_of(places, values[test], shown),
-    }
-    asked = months_of(places, values[test], hidden)
+    train, validation = part(TRAIN, options.training_months), part(VALIDATION, 24)
+    fields = [months_of(places, values[rows], shown) for rows in (train, validation, test)]
+    return *fields, months_of(places, values[test], hidden)
+
+
+def left_out_months(values, years, split, options):
+    """The same of stations' series, of which some months are asked for."""
+    rng = np.random.default_rng(split)
+    angle = 2.0 * np.pi * (np.arange(len(years)) % 12) / 12.0
+    when = (np.arange(len(years)) / 12.0 + years[0] - TEST[0]) / 10.0
+    places = np.column_stack([np.cos(angle), np.sin(angle), when])
+
+    def series(rows, number):
+        many = np.flatnonzero(np.isfinite(values[rows]).sum(axis=0) >= 2 * FEWEST)
+        return months_of(places, values.T[rng.permutation(many)[:number]], rows)
+
+    spans = {name: np.flatnonzero((name[0] <= years) & (years < name[1])) for name in (TRAIN, TEST)}
+    hidden = rng.uniform(size=len(spans[TEST])) < options.hidden
+    learnt = series(spans[TRAIN], options.series)
+    shown, asked = spans[TEST][~hidden], spans[TEST][hidden]
+    kept = np.flatnonzero(np.isfinite(values[shown]).sum(axis=0) >= 2 * FEWEST)
+    kept = rng.permutation(kept)[: options.series]
+    tested = [months_of(places, values.T[kept], rows) for rows in (shown, asked)]
+    return learnt[::2], learnt[1::2], *tested
+
+
+def compare(places, values, years, split, options):
+    """Scores by method for one random split."""
+    if options.ask == "months":
+        *fields, asked = left_out_months(values, years, split, options)
+    else:
+        *fields, asked = left_out_stations(places, values, years, split, options)
+    months = dict(zip(("train", "validation", "test"), fields, strict=True))
     kept = [k for k, (_, readings) in enumerate(asked) if len(readings)]
     asked = [asked[k] for k in kept]
     given = [months["test"][k] for k in kept]
@@ -157,10 +191,14 @@ def compare(places, values, years, split, options):
         method.fit(months["train"][:: max(1, len(months["train"]) // 40)])
         found = [method.predict(*pair) for pair in zip(given, queries, strict=True)]
         yield name, scores(truth, *map(np.concatenate, zip(*found, strict=True))), begin
-    for name, trained in (("tfpn field, untrained", False), ("tfpn field, trained", True)):
+    for name, trained, own in (
+        ("tfpn field, untrained", False, None),
+        ("tfpn field, untrained, own priors", False, options.own_prior),
+        ("tfpn field, trained", True, None),
+    ):
         if trained and not options.epochs:
             continue
-        begin, model = time.perf_counter(), FieldModel(options, trained)
+        begin, model = time.perf_counter(), FieldModel(options, trained, own)
         model.fit(months["train"], months["validation"])
         found = model.predict(given, queries)
         yield name, scores(truth, *map(np.concatenate, zip(*found, strict=True))), begin
@@ -171,10 +209,13 @@ def main():
     parser.add_argument("path", type=Path, help="co_monthly_met.npz")
     parser.add_argument("--variables", nargs="+", default=["tmax", "ppt"])
     parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--hidden", type=float, default=0.3, help="part of the stations left out")
+    parser.add_argument("--ask", choices=("stations", "months"), default="stations")
+    parser.add_argument("--hidden", type=float, default=0.3, help="part that is left out")
+    parser.add_argument("--series", type=int, default=60, help="stations, of --ask months")
     parser.add_argument("--months", type=int, default=144, help="test months")
     parser.add_argument("--training-months", type=int, default=216)
     parser.add_argument("--epochs", type=int, default=15, help="0: the prior alone")
+    parser.add_argument("--own-prior", type=float, default=0.5, help="spread of own priors")
     parser.add_argument("--channels", type=int, default=16)
     parser.add_argument("--blocks", type=int, default=2)
     parser.add_argument("--rate", type=float, default=3e-3)

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
+from tfpn.coordinates import hours_since
 from tfpn.wrappers import from_frame
 
 
@@ -45,6 +47,30 @@ class TestPandas:
         counts = known.groupby(["id", "x", "y", "what"]).size().groupby(["id", "x", "y"]).max()
         rows = np.isfinite(x["variance"]).any(-1).sum(-1)
         assert rows.tolist() == counts.groupby("id").sum().tolist()
+
+    @pytest.mark.parametrize("kind", ["numpy_nullable", "pyarrow", "table"])
+    def test_nullable_and_arrow_columns_are_read_like_plain_ones(self, kind):
+        table = long_table()
+        table["x"] = (2 * table["x"]).astype(int)
+        expected = from_frame(table, **COLUMNS, variance="noise")
+        if kind == "table":  # of pyarrow, as polars' `to_pandas` too
+            other = pa.Table.from_pandas(table)
+        else:
+            other = table.convert_dtypes(dtype_backend=kind)
+            assert other["value"].isna().sum() == 9 and "float" not in map(str, other.dtypes)
+        found = from_frame(other, **COLUMNS, variance="noise")
+        assert found[1:] == expected[1:]
+        for key, array in expected[0].items():
+            np.testing.assert_array_equal(found[0][key], array)
+
+    def test_both_readings_of_an_hour_that_clocks_show_twice(self):
+        stamps = ["2024-10-27T02:30+02:00", "2024-10-27T02:30+01:00"]
+        for times in (stamps, pa.array(pd.to_datetime(stamps, utc=True))):
+            hours = hours_since(times, "2024-10-27T00:00+02:00")
+            table = pd.DataFrame({"id": "p", "hour": hours, "value": [1.0, 2.0]})
+            x, _, _ = from_frame(table, example="id", points="hour", value="value")
+            assert x["points"][0, :, 0].tolist() == [2.5, 3.5]
+            assert x["values"][0, :, 0].tolist() == [1.0, 2.0]
 
     def test_order_of_examples_and_channels(self):
         table = long_table()
@@ -102,7 +128,9 @@ class TestPandas:
             from_frame(long_table().assign(**change), **{**COLUMNS, **arguments})
 
     def test_no_table_is_refused(self):
-        with pytest.raises(TypeError, match="frame must be a pandas DataFrame, found dict"):
+        with pytest.raises(
+            TypeError, match="frame must be a table of pandas, polars or pyarrow, found dict"
+        ):
             from_frame(dict(long_table()), **COLUMNS)
         table = long_table()
         table.columns = ["x" if name == "noise" else name for name in table.columns]

@@ -116,7 +116,8 @@ def hours_since(
     hour apart, and the hour that they leave out in spring has no length.
 
     Args:
-        times: anything that `pandas.to_datetime` reads: a column, an index or a list of stamps.
+        times: anything that `pandas.to_datetime` reads: a column, an index or a list of stamps; or
+            a column of polars or pyarrow.
         origin: a stamp; with a time zone if, and only if, the times have one.
         timezone: of stamps without one, such as "Europe/Berlin"; None takes them as they are, for
             clocks that are never changed.
@@ -140,7 +141,8 @@ def hours_since(
     """
     import pandas as pd
 
-    stamps = pd.Series(times)
+    # Columns of polars and pyarrow know their zones, which NumPy's arrays of them do not.
+    stamps = pd.Series(times.to_pandas() if hasattr(times, "to_pandas") else times)
     if stamps.dtype == object or stamps.dtype.kind not in "Mm":
         # Offsets may differ from stamp to stamp, as in summer and winter.
         zoned = [pd.Timestamp(stamp).tzinfo is not None for stamp in stamps.dropna()]

@@ -222,6 +222,59 @@ def gaussian_metrics(residuals: ArrayLike, standard_deviations: ArrayLike) -> di
     }
 
 
+def regression_metrics(
+    truth: ArrayLike, mean: ArrayLike, standard_deviations: ArrayLike | None = None
+) -> dict[str, float]:
+    """Figures of merit of predicted numbers, Gaussian ones if they come with deviations.
+
+    They are over all numbers together, as those of `gaussian_metrics`.
+
+    Args:
+        truth: any shape, NaN where nothing was measured.
+        mean: predicted, in the same shape.
+        standard_deviations: predicted, in the same shape and positive; or None for means alone.
+
+    Returns:
+        A dict of numbers: rmse and mae (root mean square and mean absolute error); with standard
+        deviations nll (mean negative log density, nats), crps (continuous ranked probability score,
+        in the unit of the truth; that of a prediction without a deviation is its mae) and
+        coverage_95 (of the central 95 % interval, a fraction); targets (how many).
+
+    Raises:
+        ValueError: if the shapes differ, nothing was measured, or as for `standardized`.
+
+    Example:
+
+    >>> found = regression_metrics([[1.0, np.nan, 4.0]], [[0.0, 0.0, 4.0]], np.ones([1, 3]))
+    >>> {key: round(value, 3) for key, value in found.items()}
+    {'rmse': 0.707, 'mae': 0.5, 'nll': 1.169, 'crps': 0.418, 'coverage_95': 1.0, 'targets': 2}
+    """
+    truth, mean = np.asarray(truth, np.float64), np.asarray(mean, np.float64)
+    if truth.shape != mean.shape:
+        raise ValueError(f"truth has shape {truth.shape} and mean {mean.shape}; give the same.")
+    measured = ~np.isnan(truth)
+    if not measured.any():
+        raise ValueError("truth holds no number to measure predictions by.")
+    residuals = (truth - mean)[measured]
+    found = {"mae": float(np.mean(np.abs(residuals)))}
+    if standard_deviations is None:
+        rmse = float(np.sqrt(np.mean(np.square(residuals))))
+        return {"rmse": rmse, **found, "targets": len(residuals)}
+    deviations = np.broadcast_to(np.asarray(standard_deviations, np.float64), truth.shape)[measured]
+    gaussian = gaussian_metrics(residuals, deviations)
+    z = standardized(residuals, deviations)
+    normal = scipy.stats.norm
+    score = z * (2.0 * normal.cdf(z) - 1.0) + 2.0 * normal.pdf(z) - 1.0 / np.sqrt(np.pi)
+    return {
+        "rmse": gaussian["rmse"],
+        **found,
+        "nll": gaussian["nll"],
+        "crps": float(np.mean(deviations * score)),
+        "coverage_95": gaussian["coverage_95"],
+        "targets": len(residuals),
+    }
+
+
 def interval_coverage(
     residuals: ArrayLike, standard_deviations: ArrayLike, level: float = 0.95
 ) -> float:

@@ -5,7 +5,7 @@ has to be closed and no display is needed.
 """
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from tfpn import evaluation
+from tfpn._field_panels import draw_fields
 from tfpn._panels import draw_curves, draw_images, make_figure
 from tfpn.contract import KEYS
 from tfpn.files import write
@@ -242,6 +243,46 @@ def qq_plot(
     axes.plot(expected, found, ".", markersize=3, label=f"{label}: {text}" if label else text)
     axes.legend(fontsize=7, loc="upper left")
     return axes.figure
+
+
+def field_map(
+    found: Any, readings: Mapping[str, ArrayLike] | None = None, *, aspect: Any = "auto"
+) -> Figure:
+    """Draws a field on a grid: maps of mean and standard deviation, or a series with its band.
+
+    Args:
+        found: an `xarray.Dataset` from `tfpn.grids.to_xarray`, of one or two coordinates and of
+            examples or none. Of more than four examples the first four are drawn.
+        readings: columns to draw as dots, [rows] by name: coordinates and channels as in ``found``,
+            with examples also the column of their labels.
+        aspect: of maps, as Matplotlib's ``set_aspect``, such as "equal" in a plane.
+
+    Returns:
+        A matplotlib Figure, a row for each channel and example.
+
+    Raises:
+        ValueError: for another number of coordinates.
+
+    Example:
+
+    >>> from tfpn.grids import to_xarray
+    >>> from tfpn.tasks import Values
+    >>> values = Values(np.arange(6.0).reshape(1, 6, 1), np.ones((1, 6, 1)))
+    >>> found = to_xarray(values, {"x": [1.0, 2.0], "y": [7.0, 8.0, 9.0]}, channels=["rain"])
+    >>> figure = field_map(found, {"x": [1.5], "y": [8.0], "rain": [2.0]})
+    >>> [axes.get_title() for axes in figure.axes[:2]]
+    ['rain', 'rain: standard deviation']
+    """
+    channels = [name for name in found.data_vars if f"{name}_std" in found.data_vars]
+    dims = list(found[channels[0]].dims) if channels else []
+    # Examples come first, and are no coordinate of points.
+    examples = dims[0] if dims and found[dims[0]].dtype.kind not in "fc" else None
+    axes = dims[1:] if examples is not None else dims
+    if len(axes) not in (1, 2):
+        raise ValueError(f"found has the coordinates {axes}; pictures need one or two.")
+    return draw_fields(
+        found, {} if readings is None else dict(readings), channels, axes, examples, aspect
+    )
 
 
 def save(figure: Figure, path: PathLike) -> None:

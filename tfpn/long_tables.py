@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tfpn.contract import observations
+from tfpn.tables import as_pandas
 from tfpn.types import Array
 
 
@@ -24,7 +25,7 @@ def from_frame(
     """Turns a long table, a row for each reading, into observations.
 
     Args:
-        frame: a pandas DataFrame.
+        frame: a DataFrame of pandas, with columns of any of its types, or one of polars or pyarrow.
         example: name of the column that says which example a reading belongs to.
         points: name of the column of coordinates, or a list of d names. Numbers: of times subtract
             each example's own start (a common one only if all share a clock) and divide by a unit,
@@ -109,8 +110,7 @@ def _readings(frame, labels, points, value, noise):
     for name in columns:
         if not isinstance(name, Hashable):
             raise TypeError(f"columns go by their names, found {name!r}: give the name alone.")
-    if not hasattr(frame, "columns"):
-        raise TypeError(f"frame must be a pandas DataFrame, found {type(frame).__name__}.")
+    frame = as_pandas("frame", frame)
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()].tolist()
         raise ValueError(f"frame has more than one column {twice}: give them different names.")

@@ -71,7 +71,9 @@ def test_baselines_never_see_what_is_left_out(path, monkeypatch):
             return [(np.zeros(len(places)), np.ones(len(places))) for places in queries]
 
     monkeypatch.setattr(stations, "FieldModel", Field)
-    options = argparse.Namespace(hidden=0.3, months=1, training_months=4, epochs=1)
+    options = argparse.Namespace(
+        ask="stations", hidden=0.3, months=1, training_months=4, epochs=1, series=5, own_prior=0.5
+    )
     kept = "ordinary kriging", "inverse distance"
     chosen = {name: stations_baselines.BASELINES[name] for name in kept}
     monkeypatch.setattr(stations, "BASELINES", chosen)
@@ -81,3 +83,24 @@ def test_baselines_never_see_what_is_left_out(path, monkeypatch):
     }
     assert list(found)[-1] == "tfpn field, trained"
     assert found["inverse distance"]["rmse"] < 0.4 < found["ordinary kriging"]["rmse"]
+
+
+def test_left_out_months_are_shown_at_no_station(path):
+    _, values, years = stations.read(path, "tmax")
+    options = argparse.Namespace(hidden=0.3, series=5)
+    learnt, chosen, shown, asked = stations.left_out_months(values, years, 0, options)
+    assert len(learnt) + len(chosen) == len(shown) == len(asked) == 5
+    months = [{tuple(place) for places, _ in part for place in places} for part in (shown, asked)]
+    assert not months[0] & months[1] and 30 < len(months[1]) < 58  # of 144
+    # Before the first year asked for, and a tenth for each year.
+    assert max(places[:, 2].max() for places, _ in learnt) < -0.1 < 0.0
+    known = {round(place[2], 6): value for place, value in zip(*shown[0], strict=True)}
+    column = [
+        k
+        for k in range(values.shape[1])
+        if all(values[round(120 * t) + 240, k] == v for t, v in known.items())
+    ]
+    assert len(column) == 1
+    rows = np.round(120 * asked[0][0][:, 2]).astype(int) + 240
+    np.testing.assert_array_equal(asked[0][1], values[rows, column[0]])
+    np.testing.assert_allclose(asked[0][0][:, 0], np.cos(2 * np.pi * (rows % 12) / 12), atol=1e-12)

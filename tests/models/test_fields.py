@@ -167,7 +167,7 @@ def test_without_readings_the_prior_answers():
 
 def test_ard_does_not_depend_on_the_coordinates_units(monkeypatch):
     """Metres for the first and milliseconds for the second: the same search, step by step."""
-    monkeypatch.setattr(tfpn.models.field_start, "_STEPS", 12)
+    monkeypatch.setattr(tfpn.models.field_start, "STEPS", 12)
     found = []
     for units in ([1.0, 1.0], [1000.0, 1e-3]):
         model, x = small(ard=True), make()
@@ -258,3 +258,16 @@ def test_misuse_is_explained():
     plain = tfpn.models.PNCNN(2, channels=2, num_blocks=1)
     with pytest.raises(ValueError, match="predict_field is of models of fields"):
         plain.predict_field(without_query(x), x["query"])
+
+
+def test_many_examples_can_be_adapted_to():
+    """The network starts from some of them, the units come from all."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(3.0, 2.0, (300, 3))
+    x = tfpn.observations(rng.uniform(size=(300, 3, 1)), values)
+    model = tfpn.models.PNCNN(
+        None, num_outputs=1, output="field", spatial_dim=1, channels=2, num_blocks=1, num_basis=2
+    )
+    model.adapt(x, fit_priors=False, verbose=0)
+    np.testing.assert_allclose(model.get_layer("units").offset, [values.mean()], rtol=1e-5)
+    assert np.isfinite(model.predict_field(x, x["points"][:, :1]).stddev()).all()

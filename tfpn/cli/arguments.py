@@ -4,6 +4,7 @@ import argparse
 
 from tfpn import recipes
 from tfpn._version import __version__
+from tfpn.cli import descriptions
 
 # Short flags of `train` and `tune` and the recipe's values that they set.
 SHORT_FLAGS = {
@@ -13,86 +14,6 @@ SHORT_FLAGS = {
     "channels": ("model.channels", "N", "channels of each block"),
     "seed": ("training.seed", "N", "seed of initial weights, shuffling and augmentation"),
 }
-
-_TRAIN = """\
-Train the model of a recipe and write a run folder: the resolved recipe, the
-log of every epoch, the model, a backup of the last epoch, and two pictures.
-The last line on standard output is the result as one line of JSON.
-"""
-
-_TRAIN_EXAMPLES = """\
-examples:
-  tfpn train digits
-  tfpn train superpixel-mnist --data-dir data --output runs/first
-  tfpn train digits --epochs 3 --set model.num_blocks=2 --set training.schedule=constant
-  tfpn train --resume --output runs/first
-
-exit status: 0 trained, 1 the loss became NaN, 2 the request cannot be carried out or a
-file not be written, 130 interrupted, 143 terminated; --resume goes on after each of them but 1
-"""
-
-
-_TUNE = """\
-Search for the hyperparameters of a recipe with Keras Tuner: channels, blocks, basis
-operators, initial length scale and noise, weight of the marginal likelihood,
-uncertainty mode and learning rate. Values given by --set or its short forms stay
-fixed; --space replaces or extends what the others vary over.
-
-Trials train on the training part and are judged on the validation part. The best
-is then trained on both and measured on the test part. A trial that fails is
-recorded with its reason, and the search goes on. The folder receives results.csv,
-results.png, best.toml (a recipe) and final/ (a run folder). The last line on
-standard output is the result as one line of JSON.
-"""
-
-_TUNE_EXAMPLES = """\
-examples:
-  tfpn tune digits
-  tfpn tune digits --algorithm bayesian --max-trials 30 --set model.uncertainty=diagonal
-  tfpn tune digits --space model.channels=[16,32]
-        --space 'training.learning_rate={min_value = 1e-3, max_value = 1e-2, sampling = "log"}'
-  tfpn tune digits --resume     with the options of the search that was interrupted
-
-parallel workers: give the same command to several processes that share the folder,
-with the environment variables KERASTUNER_ORACLE_IP and KERASTUNER_ORACLE_PORT (of the
-chief) and KERASTUNER_TUNER_ID: chief for one process, other names for the workers.
-
-exit status: 0 done, 1 the final training diverged, 2 the request cannot be carried out or
-a file not be written, 130 interrupted, 143 terminated; --resume goes on
-"""
-
-
-_EVALUATE = """\
-Measure a trained classifier on its recipe's data and print, as one line of JSON:
-
-  accuracy, error   fractions
-  nll               mean negative log likelihood, nats
-  brier             sum of squared errors of the class probabilities, 0 to 2
-  ece               expected calibration error, bins of equal width
-  adaptive_ece      the same, bins of about equally many examples
-  auroc             of two classes: area under the ROC curve of class 1
-  average_precision of two classes: mean precision over the steps of recall
-  examples          how many
-
-The probabilities are those of the model's predict_proba. Of several runs, such as those of
-several seeds, it prints the figures of each, their mean and their standard deviation (with
-n - 1). With --residuals, measure
-Gaussian predictions instead: rmse, nll, spread (root mean square residual in units of
-its predicted standard deviation, 1 if calibrated), coverage_50 and coverage_95 (of the
-central intervals), residuals (how many).
-"""
-
-_FIGURES = """\
-Draw three pictures and print their names:
-
-  feature_maps.png  mean and standard deviation of each block's feature maps, for a
-                    few test examples
-  reliability.png   accuracy against confidence on the test data, with the number of
-                    examples in each bin
-  curves.png        the learning curves, if the run has a log
-
-With --residuals, draw the Q-Q plot of Gaussian predictions instead (qq.png).
-"""
 
 
 def parser():
@@ -115,8 +36,8 @@ def _add_train(commands):
     train = commands.add_parser(
         "train",
         help="train the model of a recipe",
-        description=_TRAIN,
-        epilog=_TRAIN_EXAMPLES,
+        description=descriptions.TRAIN,
+        epilog=descriptions.TRAIN_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     train.add_argument(
@@ -153,8 +74,8 @@ def _add_tune(commands):
     tune = commands.add_parser(
         "tune",
         help="search for the hyperparameters of a recipe",
-        description=_TUNE,
-        epilog=_TUNE_EXAMPLES,
+        description=descriptions.TUNE,
+        epilog=descriptions.TUNE_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     tune.add_argument(
@@ -222,7 +143,7 @@ def _add_evaluate(commands):
     evaluate = commands.add_parser(
         "evaluate",
         help="measure a trained model on its recipe's data",
-        description=_EVALUATE,
+        description=descriptions.EVALUATE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     evaluate.add_argument(
@@ -254,20 +175,33 @@ def _add_evaluate(commands):
 def _add_predict(commands):
     predict = commands.add_parser(
         "predict",
-        help="classify your own observations",
-        description="Classify the observations of an .npz file. It holds the arrays points "
-        "[examples, points, dimensions] and values [examples, points, channels], NaN where "
-        "nothing was measured, and optionally variance (the measurements' noise, the shape of "
-        "values). A model with statics takes statics [examples, statics] besides, NaN where "
-        "unknown. Pickled arrays are refused.",
+        help="predict from your own observations: classes, numbers or fields",
+        description=descriptions.PREDICT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_run(predict)
-    predict.add_argument("file", metavar="FILE.npz", help="the observations")
+    predict.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="observations (.npz), or the table of the places or examples (.csv or .parquet)",
+    )
     predict.add_argument(
         "--output",
         metavar="OUT",
-        help="where to write: .npz (arrays predicted and probabilities) or .csv; "
-        "CSV on standard output by default",
+        help="where to write: .npz or .csv of classes, .csv or .parquet of numbers, and of a grid "
+        ".png or .nc too; CSV on standard output by default",
+    )
+    predict.add_argument(
+        "--readings",
+        metavar="TABLE",
+        help="of a field: readings to predict from, instead of the recipe's",
+    )
+    predict.add_argument(
+        "--resolution",
+        type=int,
+        metavar="N",
+        help="of a field without FILE: grid points along each axis",
     )
 
 
@@ -275,7 +209,7 @@ def _add_figures(commands):
     figures = commands.add_parser(
         "figures",
         help="draw the feature maps, calibration and learning curves of a run",
-        description=_FIGURES,
+        description=descriptions.FIGURES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_run(figures, optional=True)

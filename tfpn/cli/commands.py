@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from tfpn import recipes
-from tfpn.cli import arrays, outputs
+from tfpn.cli import arrays, outputs, predicting
 from tfpn.cli.arguments import SHORT_FLAGS
 from tfpn.cli.errors import CommandError
 from tfpn.files import same_file, write
@@ -203,7 +203,11 @@ def _evaluate(options):
         _write_result(options, results[0])
         return
     numbers = [
-        {key: value for key, value in result.items() if key not in ("recipe", "split", "examples")}
+        {
+            key: value
+            for key, value in result.items()
+            if key not in ("recipe", "split", "examples", "targets", "by_target")
+        }
         for result in results
     ]
     shared = [key for key in numbers[0] if all(key in figures for figures in numbers)]
@@ -231,11 +235,12 @@ def _evaluate_run(options, run, loaded):
     part = getattr(data, options.split)
     if part is None:
         raise CommandError(f"--split: the data set has no {options.split} part; give another")
-    batch_size = recipe.sections["training"]["batch_size"]
-    inputs = recipes.model_inputs(model, part)
-    found = training.class_probabilities(model, inputs, batch_size=batch_size)
-    figures = evaluation.classification_metrics(found, part.y, options.bins)
+    task = training.task_of(data)
+    found = task.predictions(model, part, recipe.sections["training"]["batch_size"])
+    figures = task.figures(found, part, options.bins)
     if options.table is not None:
+        if task.name != "classification":
+            raise CommandError(f"--table: a {task.name} has no confidence; leave it out")
         bins = evaluation.calibration_bins(found, part.y, options.bins)
         write(options.table, outputs.bins_table(bins))
     figures = {"recipe": recipe.name, "split": options.split, **figures}
@@ -273,14 +278,26 @@ def _write_result(options, figures):
 
 
 def _predict(options):
-    if options.output is not None and Path(options.output).suffix not in (".npz", ".csv"):
+    table = Path(options.file or "").suffix != ".npz"
+    if table:
+        predicting.check_output(options, options.file is None)
+    elif options.output is not None and Path(options.output).suffix not in (".npz", ".csv"):
         raise CommandError(f"--output: found {options.output}; give a name ending in .npz or .csv")
-    outputs.check_outputs([("--output", options.output)], [options.file, *_run_files(options.run)])
-    found = arrays.read_arrays(options.file)
-    observed = arrays.read_observations(options.file, found)
+    given = [path for path in (options.file, options.readings) if path is not None]
+    outputs.check_outputs([("--output", options.output)], [*given, *_run_files(options.run)])
 
     from tfpn import training
 
+    if table:
+        model, recipe = training.load_run(options.run)
+        if recipe.sections["data"].get("name") != "table":
+            raise CommandError(
+                f"found {options.file or 'no file'}; this model takes an .npz file of observations"
+            )
+        predicting.predict_numbers(options, model, recipe)
+        return
+    found = arrays.read_arrays(options.file)
+    observed = arrays.read_observations(options.file, found)
     model, _ = training.load_run(options.run)
     beside = arrays.read_statics(options.file, found, model)
     for key, what in (("points", "dimensions"), ("values", "channels")):
@@ -325,6 +342,23 @@ def _figures(options):
     beside = {name: output.with_name(name) for name in (training.RELIABILITY, training.CURVES)}
     outputs.check_outputs([*beside.items(), ("--output", output)], _run_files(options.run))
     model, recipe, data = _load(options, options.run)
+    if data.task == "classification":
+        _draw_classifier(options, model, recipe, data, output)
+    else:
+        task = training.task_of(data)
+        size = recipe.sections["training"]["batch_size"]
+        found = data.test and task.predictions(model, data.test, size)
+        for path in task.draw(output.parent, model, data, found):
+            print(path)
+    if (folder / training.LOG).exists():
+        curves = figures.learning_curves(training.read_log(folder / training.LOG))
+        _save(curves, beside[training.CURVES])
+
+
+def _draw_classifier(options, model, recipe, data, output):
+    """The feature maps and the reliability diagram of a classifier's test part."""
+    from tfpn import figures, training
+
     inputs = recipes.model_inputs(model, data.test)
     examples = {key: array[: options.examples] for key, array in inputs.items()}
     channels: Sequence[int] | None = None
@@ -339,16 +373,10 @@ def _figures(options):
     except ValueError as error:
         raise CommandError(str(error)) from error
     _save(picture, output)
-    found = training.class_probabilities(
-        model,
-        recipes.model_inputs(model, data.test),
-        batch_size=recipe.sections["training"]["batch_size"],
-    )
+    size = recipe.sections["training"]["batch_size"]
+    found = training.class_probabilities(model, inputs, batch_size=size)
     diagram = figures.reliability_diagram(found, data.test.y, options.bins)
-    _save(diagram, beside[training.RELIABILITY])
-    if (folder / training.LOG).exists():
-        curves = figures.learning_curves(training.read_log(folder / training.LOG))
-        _save(curves, beside[training.CURVES])
+    _save(diagram, output.with_name(training.RELIABILITY))
 
 
 def _save(picture, path):

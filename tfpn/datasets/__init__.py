@@ -2,13 +2,14 @@
 
 Every function returns a `Dataset` with the parts `.train`, `.validation` and `.test` (None where
 there is none), each a `Part` with `.x`, the observations dict of NumPy arrays that
-`model.fit(part.x, part.y)` takes, and `.y`, integer labels.
+`model.fit(part.x, part.y)` takes, and `.y`, integer labels; of `table` a `TargetPart` with numbers.
 
     digits             scikit-learn's 8 x 8 digits at random subsets of their pixels; no download
     superpixel_mnist   SLIC-75: MNIST as at most 75 superpixels an image, built here and cached
     mnist_grid         MNIST on a lattice of a chosen resolution
     physionet2012      12,000 stays in intensive care, 37 series each at times of their own
     from_pyg           data sets of PyTorch Geometric, such as its MNISTSuperpixels
+    table              a .csv or .parquet file of your own, by the names of its columns
 
 Points of images lie in the unit square with (column, row) in this order, times in the unit
 interval. What a data set needs besides NumPy comes with ``pip install 'tfpn[datasets]'`` and is
@@ -20,14 +21,17 @@ from tfpn.datasets._mnist import mnist_grid
 from tfpn.datasets._physionet import physionet2012
 from tfpn.datasets._pyg import from_pyg
 from tfpn.datasets._superpixels import superpixel_mnist
-from tfpn.datasets.base import Dataset, Part
+from tfpn.datasets._table import table
+from tfpn.datasets.base import Dataset, Part, TargetPart
 
 __all__ = [
     "Dataset",
     "Part",
+    "TargetPart",
     "digits",
     "from_pyg",
     "mnist_grid",
     "physionet2012",
     "superpixel_mnist",
+    "table",
 ]

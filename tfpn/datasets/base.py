@@ -64,6 +64,62 @@ class Part:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class TargetPart:
+    """One part of a data set of numbers: examples and what is to be predicted.
+
+    Args:
+        x: Observations, as in `Part`.
+        y: Targets in floating point, NaN where nothing was measured: [B, K] of the examples, or
+            [B, M, c] at the query points.
+        query: Query points [B, M, d], or None.
+        names: Of the targets, along the last axis; or ().
+
+    Raises:
+        TypeError, ValueError: if `x` are not observations, or `y` and `query` do not go with them.
+
+    Example:
+        >>> import tfpn
+        >>> x = tfpn.observations(points=[[[0.0], [1.0]]], values=[[3.0, 4.0]])
+        >>> tfpn.datasets.TargetPart(x, np.array([[3.5]]), query=np.array([[[0.5]]])[:, 0])
+        Traceback (most recent call last):
+        ...
+        ValueError: query: found the shape [1, 1]; give [1, M, 1].
+        >>> len(tfpn.datasets.TargetPart(x, np.array([[3.5]])))
+        1
+    """
+
+    x: dict
+    y: np.ndarray
+    query: np.ndarray | None = None
+    names: Sequence[str] = ()
+
+    def __post_init__(self):
+        points = check_observations(self.x)["points"]
+        y = np.asarray(self.y)
+        if y.dtype.kind != "f":
+            raise TypeError(f"y: found the dtype {y.dtype}; give targets in floating point.")
+        if self.query is not None:
+            found, dim = np.shape(self.query), points.shape[-1]
+            if len(found) != 3 or found[::2] != (len(points), dim):
+                raise ValueError(
+                    f"query: found the shape {list(found)}; give [{len(points)}, M, {dim}]."
+                )
+        expected = points.shape[:1] if self.query is None else self.query.shape[:2]
+        if y.ndim != len(expected) + 1 or y.shape[:-1] != expected:
+            raise ValueError(
+                f"y: found the shape {list(y.shape)}; give {list(expected)} "
+                "and a last axis of targets."
+            )
+
+    def __len__(self):
+        return len(self.y)
+
+    def __repr__(self):
+        _, n, d = self.x["points"].shape
+        return f"TargetPart({len(self)} examples, N = {n}, d = {d}, targets {self.y.shape[1:]})"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class Dataset:
     """A data set with its parts, ready for `model.fit(data.train.x, data.train.y)`.
 
@@ -82,11 +138,14 @@ class Dataset:
 validation=Part(180 examples, N = 20, d = 2, c = 1), test=Part(359 examples, N = 20, d = 2, c = 1))
     """
 
-    train: Part
-    validation: Part | None
-    test: Part | None
+    train: Any
+    validation: Any
+    test: Any
     name: str
     description: str
+
+    #: What is predicted; of other data sets "regression" or "field".
+    task = "classification"
 
     def __repr__(self):
         return (

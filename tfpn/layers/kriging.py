@@ -132,12 +132,13 @@ class Kriging(GPPosteriorLayer):
         """The arguments of `krige`, in float64."""
         observed = self._in_float64(*given)
         query = tf.cast(self._cast(query), tf.float64)
-        centre, unit = (tf.cast(weight, tf.float64) for weight in (self.centre, self.unit))
-        basis = tuple(
-            trend_basis(places, self.trend_size, centre, unit)
-            for places in (observed.finite_points(), query)
-        )
+        basis = tuple(self.basis_at(places) for places in (observed.finite_points(), query))
         return observed, query, basis, tf.exp(2.0 * tf.cast(self.log_trend_std, tf.float64))
+
+    def basis_at(self, places: Tensor) -> Tensor:
+        """The trend's basis functions at places [..., d] in float64, [..., p]."""
+        centre, unit = (tf.cast(weight, tf.float64) for weight in (self.centre, self.unit))
+        return trend_basis(places, self.trend_size, centre, unit)
 
     def set_spacing(self, spacing: float) -> None:
         """Does nothing: `tfpn.models.field_start` finds this prior, which is that of the field."""

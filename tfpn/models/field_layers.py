@@ -159,6 +159,8 @@ class Stacked(GPLayer):
 class FieldScale(TargetScale):
     """`TargetScale` of outputs [..., c, 2], means and variances."""
 
+    has_moments = True
+
     def call(self, outputs: Any) -> Any:
         mean, variance = tf.unstack(outputs, axis=-1)
         return tf.stack(

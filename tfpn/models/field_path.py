@@ -8,7 +8,7 @@ import keras
 from tfpn.checks import check_choice, check_count
 from tfpn.layers.kriging import AMPLITUDES, TRENDS, Kriging
 from tfpn.math.kernels import kernel_config
-from tfpn.models.field_layers import ChannelScale, CoordinateScale, FieldSum, Stacked
+from tfpn.models.field_layers import ChannelScale, CoordinateScale, FieldScale, FieldSum, Stacked
 from tfpn.types import Config, KernelLike, Layer, Tensor
 
 OUTPUTS = ("pooled", "field")
@@ -90,7 +90,10 @@ class FieldPath:
         sum: the `FieldSum`.
         given: symbolic observations in the network's coordinates and units.
         features: symbolic observations that the layer "readout" takes.
+        target_scale: what gives its outputs the targets' unit.
     """
+
+    target_scale = FieldScale
 
     def __init__(self, config: Config) -> None:
         ard, dtype, kernel = config.get("ard"), config["dtype"], config["kriging_kernel"]

@@ -1,6 +1,8 @@
 """The start of a field's prior from data by maximum marginal likelihood, trend and all."""
 
 import dataclasses
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,11 @@ DOF = 1.0, 1e4
 # Points of an example and, together with their number, examples that are read.
 POINTS = 256
 _WORK = 6e7
-_STEPS = 80
+# Of channels with a prior each: readings of every one, for which more examples are read, up to a
+# multiple of the work.
+_READINGS = 60
+_MORE = 2.0
+STEPS = 80
 # Where the search starts.
 _LENGTHS = 0.1, 0.3, 1.0, 3.0
 
@@ -49,13 +55,20 @@ class _Form:
 
 
 def start_field(
-    data: dict[str, Array], kriging: Layer, scale: Any, *, fit: bool, seed: int = 0
+    data: dict[str, Array],
+    kriging: Layer,
+    scale: Any,
+    *,
+    fit: bool,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
 ) -> None:
     """Sets a `Kriging` layer's parameters and a `CoordinateScale`'s factors from data.
 
     Coordinates start in units of their spread. With ``fit`` all parameters, the factors too, become
     those of the greatest marginal likelihood on some examples, at most 256 points of each, by a
-    quasi-Newton method in float64.
+    quasi-Newton method in float64. Where channels have priors of their own, examples are added
+    until rare channels have some readings.
 
     Args:
         data: points, values and variance, values of unit size in each channel.
@@ -63,6 +76,7 @@ def start_field(
         scale: the `CoordinateScale`, built, or None.
         fit: whether to fit.
         seed: of the choice of points.
+        progress: called with the number of finished steps, of `STEPS`, which all are in the end.
     """
     points, values, variance = (np.asarray(data[key], np.float64) for key in KEYS)
     seen = np.isfinite(variance).any(axis=-1)
@@ -94,7 +108,7 @@ def start_field(
     if fit:
         examples = _chosen(points, values, variance, seen, form.priors, seed)
         likelihood = _Likelihood(examples, kriging, form, groups, centre, spread, unit)
-        theta = _least(likelihood, theta, form)
+        theta = _least(likelihood, theta, form, progress or (lambda step: None))
     lengths, signals, noises, trend, factors, dof = (np.exp(part) for part in form.split(theta))
     if groups:
         logs = np.log(factors / units)
@@ -121,11 +135,17 @@ def _chosen(points, values, variance, seen, priors, seed):
     order = rng.permutation(np.flatnonzero(counts > 1))
     picked: list[tuple[int, Array]] = []
     work = 0.0
+    read = np.isfinite(variance).sum(axis=1)  # [B, c]
+    found = np.zeros(read.shape[1])
     for example in order:
         size = min(counts[example], POINTS)
+        if picked and work + priors * float(size) ** 3 > _WORK:
+            if priors == 1 or work > _MORE * _WORK:
+                break
+            if not np.any((found < _READINGS) & (read[example] > 0)):
+                continue
         work += priors * float(size) ** 3
-        if picked and work > _WORK:
-            break
+        found += read[example]
         places = np.flatnonzero(seen[example])
         if len(places) > size and len(picked) % 2:  # neighbours, and in others points anywhere
             middle = points[example, rng.choice(places)]
@@ -135,14 +155,14 @@ def _chosen(points, values, variance, seen, priors, seed):
             places = rng.permutation(places)
         picked.append((example, places[:size]))
     longest = max((len(places) for _, places in picked), default=0)
-    found = [
+    chosen = [
         np.zeros((len(picked), longest, array.shape[-1])) for array in (points, values, variance)
     ]
-    found[2] += np.inf
+    chosen[2] += np.inf
     for row, (example, places) in enumerate(picked):
-        for array, whole in zip(found, (points, values, variance), strict=True):
+        for array, whole in zip(chosen, (points, values, variance), strict=True):
             array[row, : len(places)] = whole[example, places]
-    return found
+    return chosen
 
 
 class _Likelihood:
@@ -190,17 +210,21 @@ class _Likelihood:
         return float(value), gradient.numpy()
 
 
-def _least(likelihood, theta, form):
+def _least(likelihood, theta, form, progress):
     """The parameters of the least mean, from the best of some starts."""
     from scipy import optimize
 
     if not np.size(likelihood._values):
+        progress(STEPS)
         return theta
     starts = np.tile(theta, (len(_LENGTHS), 1))
     starts[:, : form.priors] = np.log(_LENGTHS)[:, None]
     best = min(starts, key=lambda start: likelihood(start)[0])
+    steps = itertools.count(1)
     found = optimize.minimize(
         likelihood, best, jac=True, method="L-BFGS-B", bounds=form.bounds(),
-        options={"maxiter": _STEPS, "ftol": 1e-7, "gtol": 1e-5},
+        options={"maxiter": STEPS, "ftol": 1e-7, "gtol": 1e-5},
+        callback=lambda theta: progress(min(next(steps), STEPS - 1)),
     )  # fmt: skip
+    progress(STEPS)
     return found.x

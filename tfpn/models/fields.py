@@ -5,9 +5,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfpn.checks import check_count, check_flag
+from tfpn.checks import check_count, check_flag, check_positive
 from tfpn.math.uncertainty import UNCERTAINTY
-from tfpn.models.field_start import start_field
+from tfpn.models.conditioned import ConditionedField
+from tfpn.models.field_refine import OwnPriors
+from tfpn.models.field_start import STEPS, start_field
+from tfpn.models.prior_start import progress_bar
 from tfpn.types import Array, ArrayLike, Distribution, Mixin, Observations, Tensor
 
 # Query points times examples that are read out at once.
@@ -46,6 +49,7 @@ class FieldPrediction(Mixin):
         *,
         noise: bool = True,
         joint: bool = False,
+        own_prior: float | None = None,
         batch_size: int = 32,
     ) -> Distribution:
         """The field at any points, given readings.
@@ -57,6 +61,11 @@ class FieldPrediction(Mixin):
                 learnt, or that of the field alone.
             joint: whether covariances between the query points are wanted. They take 40 bytes
                 B c M^2 once asked for, and nothing before.
+            own_prior: None for the model's prior, or a number such as 0.5 for a prior of each
+                example's own, about the model's by so much in the logarithms of length scales and
+                standard deviations (`tfpn.models.field_refine`). It takes some tens of
+                factorisations for each example, which are then predicted one by one, and pays where
+                examples of a hundred readings differ in how smooth they are.
             batch_size: examples at a time.
 
         Returns:
@@ -90,9 +99,42 @@ class FieldPrediction(Mixin):
         path = self._need_field("predict_field")
         check_flag("noise", noise)
         x, query = self._checked_with_query(x, query)
+        if own_prior is not None:
+            check_positive("own_prior", own_prior)
+            if joint or self._way.draws:
+                raise ValueError("own_prior goes with neither joint=True nor draws: leave it out.")
+            return self._own_marginals(path, {**x, "query": query}, noise, own_prior)
         if check_flag("joint", joint):
             return self._joint_field(path, {**x, "query": query}, noise)
         return self._marginals({**x, "query": query}, noise, batch_size)
+
+    def conditioned(self, x: Observations) -> ConditionedField:
+        """The model with readings to which more can be added, without computing all anew.
+
+        Args:
+            x: the first readings, the observations dict.
+
+        Returns:
+            A `ConditionedField`, with ``update(points, values, variance)`` and ``predict(query)``.
+
+        Raises:
+            ValueError: of a model without output="field"; if ``x`` is not the model's input.
+            TypeError: for anything but a dict.
+
+        Example:
+
+        >>> import numpy as np, tfpn
+        >>> x = tfpn.observations([[[0.0], [1.0], [2.0]]], [[0.0, 1.0, 0.0]])
+        >>> model = tfpn.models.PNCNN(None, num_outputs=1, output="field", spatial_dim=1,
+        ...     channels=2, num_blocks=1)
+        >>> model.adapt(x)
+        >>> field = model.conditioned(x)
+        >>> before = field.predict([[3.0]]).stddev()
+        >>> after = field.update([[3.0]], [[1.0]]).predict([[3.0]]).stddev()
+        >>> bool(after < before)
+        True
+        """
+        return ConditionedField(self, x)
 
     def predict_distribution(self, x: Observations, batch_size: int = 32) -> Distribution:
         """As `Predictive.predict_distribution`; with output="field" `predict_field` at x["query"].
@@ -114,21 +156,47 @@ class FieldPrediction(Mixin):
         from tfpn.distributions.mixture import equal_mixture
 
         moments = self._read_field(x, check_count("batch_size", batch_size))
-        factor, added = self._factor_and_noise()
-        offset, unit = self._unit()
-        values = moments["values"].astype(np.float64)
-        variance = moments["variance" if noise else "latent"].astype(np.float64)
-        variance = variance * np.square(unit) * factor + added * noise
-        dtype = moments["values"].dtype
-        mean = values * unit + offset
+        mean, std = self._moments_in_units(moments, noise)
+        values = moments["values"]
+        dtype = values.dtype
         if not self._way.draws:
-            return tfp.distributions.Normal(mean.astype(dtype), np.sqrt(variance).astype(dtype))
-        draws = (moments[self._way.key] - values[:, None]) * unit * np.sqrt(factor)
+            return tfp.distributions.Normal(mean.astype(dtype), std.astype(dtype))
+        unit, (factor, _) = self._unit()[1], self._factor_and_noise()
+        draws = (moments[self._way.key] - values[:, None].astype(np.float64)) * unit
+        draws = draws * np.sqrt(factor)
         # Of each draw's own normal distribution what the draws' spread does not hold.
-        inner = np.maximum(variance - np.mean(np.square(draws), axis=1), 0.0)
+        inner = np.maximum(np.square(std) - np.mean(np.square(draws), axis=1), 0.0)
         loc = np.moveaxis(mean[:, None] + draws, 1, -1).astype(dtype)
         scale = np.sqrt(inner)[..., None].astype(dtype) + np.zeros_like(loc)
         return equal_mixture(tfp.distributions.Normal(loc, scale))
+
+    def _own_marginals(self, path, x, noise, spread):
+        """`_marginals` of each example with a prior of its own."""
+        import tensorflow_probability as tfp
+
+        priors = OwnPriors(path, spread)
+        seen = np.isfinite(x["variance"])
+        values, variance = path.units.apply(
+            np.where(seen, x["values"], 0.0).astype(np.float64), x["variance"].astype(np.float64)
+        )
+        points = np.where(seen.any(-1, keepdims=True), x["points"], 0.0).astype(np.float64)
+        found = []
+        for k in range(len(points)):
+            one = {key: np.asarray(array)[k : k + 1] for key, array in x.items()}
+            own = priors.find((points[k : k + 1], values[k : k + 1], variance[k : k + 1]))
+            with priors.lent(own):
+                found.append(self._moments_in_units(self._read_field(one, 1), noise))
+        dtype = self.compute_dtype
+        mean, std = (np.concatenate(parts).astype(dtype) for parts in zip(*found, strict=True))
+        return tfp.distributions.Normal(mean, std)
+
+    def _moments_in_units(self, moments, noise):
+        """Means and standard deviations in the targets' unit, calibrated, in float64."""
+        factor, added = self._factor_and_noise()
+        offset, unit = self._unit()
+        variance = moments["variance" if noise else "latent"].astype(np.float64)
+        variance = variance * np.square(unit) * factor + added * noise
+        return moments["values"].astype(np.float64) * unit + offset, np.sqrt(variance)
 
     def _read_field(self, x, batch_size):
         """The moments at the query points, many of them piece by piece."""
@@ -224,13 +292,13 @@ class FieldPrediction(Mixin):
             (layer.log_signal_std, kriging.log_signal_std),
             (layer.log_observation_noise, kriging.log_observation_noise),
         ):
-            found = np.asarray(found)
-            weight.assign(np.broadcast_to(found if weight.shape else found.mean(), weight.shape))
+            found, shape = np.asarray(found), tuple(weight.shape)
+            weight.assign(np.broadcast_to(found if shape else found.mean(), shape))
 
-    def _enter(self, data, fit_priors):
+    def _enter(self, data, fit_priors, verbose):
         """The data as the first convolution takes them, after the start of all that is before."""
         if self._field is None:
-            return super()._enter(data, fit_priors)
+            return super()._enter(data, fit_priors, verbose)
         path, count = self._field, self._field.sum.outputs
         values = np.asarray(data["values"], np.float64)
         variance = np.asarray(data["variance"], np.float64)
@@ -248,7 +316,8 @@ class FieldPrediction(Mixin):
         values, variance = path.units.apply(values, variance)
         points = np.where(np.isfinite(variance).any(-1, keepdims=True), points, 0.0)
         standard = {"points": points, "values": np.nan_to_num(values), "variance": variance}
-        start_field(standard, path.kriging, path.scale, fit=fit_priors)
+        bar = progress_bar(STEPS, verbose, "step") if fit_priors else None
+        start_field(standard, path.kriging, path.scale, fit=fit_priors, progress=bar and bar.update)
         some = slice(None, None, -(-len(points) // _EXAMPLES))
         scaled = {key: array[some] for key, array in standard.items()}
         scaled["points"] = scaled["points"] * path.factors()

@@ -17,7 +17,6 @@ from tfpn.files import write_by
 from tfpn.layers.base import GPPosteriorLayer
 from tfpn.math.posterior import NOISE
 from tfpn.models.checked import Checked
-from tfpn.models.field_layers import FieldScale
 from tfpn.models.head import domain_unit
 from tfpn.models.inputs import (
     check_shared,
@@ -53,6 +52,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
             pooled features, or of a field.
         calibrated: None, or for each output the number of the calibration that it shares.
         trainable: as Keras's.
+        field: the `FieldPath` around the network, which says what its outputs are, or None.
     """
 
     def __init__(
@@ -67,24 +67,26 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         moments: Any,
         calibrated: Any,
         trainable: bool,
+        field: Any = None,
     ) -> None:
         for flag in {"normalization", "clock"} & set(config):
             check_flag(flag, config[flag])
         check_flag("trainable", trainable)
-        target_scale, fields = None, calibrated
-        scale_of = FieldScale if config.get("output") == "field" else TargetScale
+        scale, fields = None, calibrated
         if config.get("num_outputs") is not None:
             fields = range(config["num_outputs"])
         if fields is not None:
-            target_scale = scale_of(list(map(int, fields)), dtype=outputs.dtype, name="targets")
-            outputs = target_scale(outputs)
+            scale_of = TargetScale if field is None else field.target_scale
+            scale = scale_of(list(map(int, fields)), dtype=outputs.dtype, name="targets")
+            outputs = scale(outputs)
         temperature = None
         if (config.get("num_classes") or 0) > 1:
             temperature = Temperature(dtype=outputs.dtype, name="temperature")
             outputs = temperature(outputs)
         super().__init__(inputs=inputs, outputs=outputs, name=config["name"])
-        self._target_scale, self._temperature = target_scale, temperature
+        self._target_scale, self._temperature = scale, temperature
         self._blocks, self._pooling, self._head = tuple(blocks), pooling, head
+        self._field = field
         self.trainable = trainable
         self._prepare_training()
         self._moments_output = moments
@@ -234,12 +236,12 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         )
         warn_of_degrees(data["points"], data["variance"])
         self._adapt_targets(given, targets)
-        observed = np.isfinite(data["variance"])
         self._check_missing(data["variance"])
         noise = self._block_noise(data["variance"])
         if not NOISE[self._config["input_noise"]].each:
             warn_of_unequal(noise)
-        data = self._enter(data, fit_priors)
+        data = self._enter(data, fit_priors, verbose)
+        observed = np.isfinite(data["variance"])  # of as many examples as it leaves
         warn_of_offsets(data["values"], data["variance"], self._scalar_channels())
         if np.ndim(self.pn_layers[0].log_length_scale) == 0:  # one prior for all channels
             warn_of_sizes(data["values"], data["variance"])
@@ -274,7 +276,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         """Fits the first convolution's prior."""
         fit_first_prior(layer, data, verbose)
 
-    def _enter(self, data, fit_priors):
+    def _enter(self, data, fit_priors, verbose):
         """The data as the first convolution takes them."""
         return data
 

@@ -349,8 +349,8 @@ class PNCNN(FieldPrediction, PNNetwork):
             moments=moments,
             calibrated=calibrated,
             trainable=trainable,
+            field=field,
         )
-        self._field = field
 
     def _later_spacing(self, spacing):
         if self._config["query"] == OBSERVED:

@@ -14,6 +14,24 @@ from tfpn.types import Layer, Observations
 Verbose = Literal["auto", 0, 1, 2]
 
 
+def progress_bar(target: int, verbose: Verbose, unit: str) -> Any:
+    """Keras's progress bar, which knows the time that remains, or None for a quiet fit.
+
+    Args:
+        target: number of units.
+        verbose: as in `PNCNN.adapt`.
+        unit: what they are called.
+
+    Raises:
+        ValueError: for a bad ``verbose``.
+    """
+    check_choice("verbose", verbose, get_args(Verbose))
+    if verbose == "auto":
+        shown = hasattr(sys.stdout, "isatty") and sys.stdout.isatty()
+        verbose = 1 if shown or "ipykernel" in sys.modules else 0
+    return keras.utils.Progbar(target, verbose=verbose, unit_name=unit) if verbose else None
+
+
 def fit_first_prior(layer: Layer, data: Observations, verbose: Verbose) -> FittedPrior:
     """Fits the prior of the first convolution (`GPConvolution.fit_prior`), and says how it goes.
 
@@ -25,14 +43,8 @@ def fit_first_prior(layer: Layer, data: Observations, verbose: Verbose) -> Fitte
     Warns:
         UserWarning: if the readings are as likely to be independent of each other.
     """
-    check_choice("verbose", verbose, get_args(Verbose))
-    if verbose == "auto":
-        shown = hasattr(sys.stdout, "isatty") and sys.stdout.isatty()
-        verbose = 1 if shown or "ipykernel" in sys.modules else 0
     priors = int(np.size(layer.log_length_scale))
-    bar: Any = None
-    if verbose:
-        bar = keras.utils.Progbar(priors, verbose=verbose, unit_name="prior")
+    bar = progress_bar(priors, verbose, "prior")
     found = layer.fit_prior(data, None if bar is None else bar.update)
     if found.white.any():
         which = "the readings"

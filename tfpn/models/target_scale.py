@@ -31,6 +31,9 @@ class TargetScale(keras.layers.Layer):
     clearly differs from the mean positive. So targets of the other sign train the same network.
     """
 
+    # Whether outputs are means and variances, [..., 2].
+    has_moments = False
+
     def __init__(self, blocks: Sequence[Any], **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
         numbers = np.asarray(list(blocks))

@@ -385,8 +385,8 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
             moments=moments,
             calibrated=calibrated,
             trainable=trainable,
+            field=field,
         )
-        self._field = field
 
     def _check_query(self, x):
         """What the input holds beside the observations: statics, and a field's query."""

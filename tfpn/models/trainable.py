@@ -29,7 +29,7 @@ class Trainable(Mixin):
     @property
     def _has_moments(self):
         """Whether outputs are means and variances, [..., 2]."""
-        return self._config.get("output") == "field"
+        return self._target_scale is not None and self._target_scale.has_moments
 
     def _entries(self, y, y_pred, weights, moments):
         """`entries` for a loss or metric that takes means alone, or with ``moments`` both."""

@@ -2,10 +2,15 @@
 
 from typing import Any
 
+import numpy as np
+
 from tfpn.contract import KEYS
 from tfpn.recipes.checking import loader, model_class
 from tfpn.recipes.reading import Recipe, RecipeError
 from tfpn.types import Array, Model
+
+# What moves points in [augmentation].
+_MOVES = ("rotation", "shift", "scale", "shear")
 
 
 def load_data(recipe: Recipe) -> Any:
@@ -23,11 +28,13 @@ def build_model(recipe: Recipe) -> Model:
     Raises:
         RecipeError: the model refuses an argument.
     """
-    return _call(recipe, "model", model_class(recipe))
+    values = recipe.sections["model"]
+    regression = {"num_classes": None} if "num_outputs" in values else {}
+    return _call(recipe, "model", model_class(recipe), regression)
 
 
 def check_data(recipe: Recipe, model: Model, data: Any) -> None:
-    """Checks that a classifier takes the observations and labels of a data set.
+    """Checks that a model takes the observations and targets of a data set.
 
     Args:
         recipe: the resolved `Recipe` of both.
@@ -64,6 +71,9 @@ def check_data(recipe: Recipe, model: Model, data: Any) -> None:
         wanted = getattr(parts[0], key).shape[-1]
         if size != wanted:
             refuse(f"num_{key}", size, f"{wanted} {key}; give {wanted}")
+    if getattr(data, "task", "classification") != "classification":
+        _check_targets(recipe, model, data, refuse)
+        return
     labels = [int(label) for part in parts for label in (part.y.min(), part.y.max())]
     lowest, highest, classes = min(labels), max(labels), model.output.shape[-1]
     if lowest < 0:
@@ -85,6 +95,30 @@ def check_data(recipe: Recipe, model: Model, data: Any) -> None:
         refuse("num_classes", classes, wanted)
 
 
+def _check_targets(recipe, model, data, refuse):
+    """Checks that a model of numbers predicts those of a data set."""
+    wanted, found = data.train.y.shape[-1], recipe.sections["model"].get("num_outputs", 0)
+    if found != wanted:
+        refuse("num_outputs", found, f"{wanted} targets; give {wanted}")
+    if ("query" in model.input) != (data.task == "field"):
+        needed = "field" if data.task == "field" else "pooled"
+        refuse(
+            "output",
+            recipe.sections["model"].get("output"),
+            f'the task {data.task}; give "{needed}"',
+        )
+    training = recipe.sections["training"]
+    for key, usual in (("monitor", "val_loss"), ("class_weight", []), ("by_length", False)):
+        if list(np.atleast_1d(training[key])) != list(np.atleast_1d(usual)):
+            raise RecipeError(
+                f"{recipe.origin('training', key)}: training.{key}: found {training[key]!r}, which "
+                "is of classifiers; leave it out"
+            )
+    ranges = recipe.sections["augmentation"]
+    if data.task == "field" and (ranges["thin"] or any(ranges[k] for k in _MOVES)):
+        raise RecipeError("[augmentation] is of classifiers and regression; leave it out")
+
+
 def model_inputs(model: Model, part: Any) -> dict[str, Array]:
     """What a model takes of a part of a data set, by name.
 
@@ -99,8 +133,9 @@ def model_inputs(model: Model, part: Any) -> dict[str, Array]:
     return {key: part.x[key] if key in part.x else getattr(part, key) for key in model.input}
 
 
-def _call(recipe, section, function):
+def _call(recipe, section, function, more=()):
     arguments = {k: v for k, v in recipe.sections[section].items() if k != "name"}
+    arguments = {**dict(more), **arguments}
     name = recipe.sections[section]["name"]
     try:
         return function(**arguments)

@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tfpn import augmentation
@@ -65,6 +66,13 @@ def resolve(recipe: Recipe) -> Recipe:
             "name": recipe.sections[section]["name"],
             **_filled(recipe, section, arguments_of(function)),
         }
+    given = recipe.sections.get("model", {})
+    if sections.get("data", {}).get("name") == "table":
+        sections["model"] |= _of_table(recipe, sections["data"], given)
+        if not sections["data"].get("targets") and "epochs" not in recipe.sections["training"]:
+            sections["training"]["epochs"] = 0  # kriging
+    if "num_outputs" in sections["model"] and "num_classes" not in given:
+        del sections["model"]["num_classes"]  # TOML has no word for none
     _check_counts(recipe, sections["model"])
     ordered = {section: sections[section] for section in SECTIONS if section in sections}
     return Recipe(recipe.name, ordered, recipe.source, recipe.overridden)
@@ -140,9 +148,14 @@ def _check_training(recipe, training):
         origin = recipe.origin("training", key)
         raise RecipeError(f"{origin}: training.{key}: found {training[key]!r}; give {wanted}")
 
-    for key in ("epochs", "batch_size"):
-        if training[key] < 1:
-            refuse(key, "an integer of at least 1")
+    data = recipe.sections.get("data", {})
+    if training["epochs"] == 0 and data.get("name") == "table":
+        if data.get("targets"):
+            refuse("epochs", "at least 1: only fields are predicted without training")
+    elif training["epochs"] < 1:
+        refuse("epochs", "an integer of at least 1")
+    if training["batch_size"] < 1:
+        refuse("batch_size", "an integer of at least 1")
     if not (training["learning_rate"] > 0 and math.isfinite(training["learning_rate"])):
         refuse("learning_rate", "a positive number")
     if training["schedule"] not in SCHEDULES:
@@ -158,6 +171,23 @@ def _check_training(recipe, training):
         refuse("seed", "an integer from 0 to 2**32 - 1")
 
 
+def _of_table(recipe, data, given):
+    """The model's arguments that follow from a table's; its file gets its whole path."""
+    from tfpn.datasets._table import suggested
+
+    for key in ("file", "values"):
+        if key not in data:
+            raise RecipeError(f"{recipe.source}: [data] table needs {key}; set data.{key}")
+    if "data_dir" not in data:
+        path = Path(data["file"])
+        beside = Path(recipe.source).parent / path
+        said_here = ("data", "file") in recipe.overridden
+        data["file"] = str((path if said_here or not beside.exists() else beside).resolve())
+    known = arguments_of(model_class(recipe))
+    found = suggested(data)
+    return {key: value for key, value in found.items() if key in known and key not in given}
+
+
 def _check_counts(recipe, values):
     """Refuses a [model] number below 1 where the default is an integer: these are all counts.
 
@@ -165,7 +195,7 @@ def _check_counts(recipe, values):
     """
     for key, argument in arguments_of(model_class(recipe)).items():
         default = argument.default
-        if type(default) is int and values[key] < (least := min(1, default)):
+        if key in values and type(default) is int and values[key] < (least := min(1, default)):
             raise RecipeError(
                 f"{recipe.origin('model', key)}: model.{key}: found {values[key]}; "
                 f"give an integer of at least {least}"

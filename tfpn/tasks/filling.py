@@ -38,7 +38,13 @@ class Values(NamedTuple):
 
 
 def interpolate(
-    model: Model, x: Observations, query: ArrayLike, *, noise: bool = True, batch_size: int = 32
+    model: Model,
+    x: Observations,
+    query: ArrayLike,
+    *,
+    noise: bool = True,
+    own_prior: float | None = None,
+    batch_size: int = 32,
 ) -> Values:
     """What would be read at any points: between readings, beyond them, on a grid.
 
@@ -47,6 +53,7 @@ def interpolate(
         x: observations.
         query: points [B, M, d], or [1, M, d] or [M, d] for the same ones in all examples.
         noise: whether standard deviations are those of readings, or of the field alone.
+        own_prior: as in `PNCNN.predict_field`: 0.5 or so for a prior of each example's own.
         batch_size: examples at a time.
 
     Returns:
@@ -60,7 +67,7 @@ def interpolate(
     check_field(model)
     query = np.asarray(query)
     query = query[None] if query.ndim == 2 else query
-    found = model.predict_field(x, query, noise=noise, batch_size=batch_size)
+    found = model.predict_field(x, query, noise=noise, own_prior=own_prior, batch_size=batch_size)
     return Values(np.asarray(found.mean()), np.asarray(found.stddev()))
 
 

@@ -25,6 +25,7 @@ from tfpn.training.folder import (
 from tfpn.training.log import read_log
 from tfpn.training.run import list_gpus, train
 from tfpn.training.strategies import make_strategy
+from tfpn.training.tasks import task_of
 
 __all__ = [
     "BACKUP",
@@ -51,5 +52,6 @@ __all__ = [
     "probabilities",
     "read_log",
     "run_path",
+    "task_of",
     "train",
 ]

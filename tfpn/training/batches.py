@@ -9,6 +9,7 @@ import numpy as np
 
 from tfpn import augmentation
 from tfpn.contract import KEYS
+from tfpn.tasks import HiddenReadings
 from tfpn.types import Array
 
 # Batches among which examples are sorted by length: enough for batches of like length, few enough
@@ -106,6 +107,19 @@ class ShuffledBatches(keras.utils.PyDataset):
             x = cut(x, _length(self._batches, batch, self._lengths))
         others = () if self.weights is None else (self.weights[chosen],)
         return x, self.y[chosen], *others
+
+
+class HiddenBatches(HiddenReadings):
+    """`tfpn.tasks.HiddenReadings` of which an epoch's are determined by its number, as a run's are.
+
+    Args:
+        x, by, batch_size, repeats, seed: as there.
+    """
+
+    def set_epoch(self, epoch: int) -> None:
+        """Hides and orders the readings for the given epoch, counted from 0."""
+        self._epoch = epoch
+        self._shuffle()
 
 
 class CutBatches(keras.utils.PyDataset):

@@ -20,6 +20,9 @@ RECIPE, LOG, MODEL, RESULT, BACKUP = (
     "backup",
 )
 CURVES, FEATURE_MAPS, RELIABILITY = "curves.png", "feature_maps.png", "reliability.png"
+# Of regression and fields.
+QQ, MAP, SERIES = "qq.png", "map.png", "series.png"
+PICTURES = CURVES, FEATURE_MAPS, RELIABILITY, QQ, MAP, "map.nc", SERIES, "series.nc"
 
 
 def open_folder(recipe: recipes.Recipe, folder: Path, resume: bool, overwrite: bool) -> None:
@@ -36,7 +39,7 @@ def open_folder(recipe: recipes.Recipe, folder: Path, resume: bool, overwrite: b
 
 
 def _prepare_folder(recipe, folder, resume, overwrite):
-    path, known = folder / RECIPE, (RECIPE, LOG, MODEL, RESULT, CURVES, FEATURE_MAPS, RELIABILITY)
+    path, known = folder / RECIPE, (RECIPE, LOG, MODEL, RESULT, *PICTURES)
     is_run = path.exists()
     if not is_run:
         # A run that was killed before it had a recipe leaves an unfinished one.

@@ -7,29 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from tfpn import evaluation, recipes
+from tfpn import recipes
 from tfpn.files import write
 from tfpn.training import strategies
 from tfpn.training.backup import Backup, restore
 from tfpn.training.callbacks import EarlyStopping
 from tfpn.training.errors import RunError
-from tfpn.training.evaluation import class_probabilities, evaluate
-from tfpn.training.fitting import compile_model, fit_model, make_batches
+from tfpn.training.fitting import fit_model
 from tfpn.training.folder import (
     BACKUP,
     CURVES,
-    FEATURE_MAPS,
     LOG,
     MODEL,
-    RELIABILITY,
     RESULT,
     load_run,
     open_folder,
 )
 from tfpn.training.log import EpochLog, read_log, trim_log
+from tfpn.training.tasks import task_of
 from tfpn.types import PathLike, Verbose
 
 
@@ -127,7 +124,7 @@ def _load_data(recipe):
     """The data set of a recipe, after checks."""
     training = recipe.sections["training"]
     data = recipes.load_data(recipe)
-    if data.test is None:
+    if data.test is None and task_of(data).needs_test:
         raise RunError("the data set has no test part; give [data] a test_fraction above 0")
     if data.validation is None and training["patience"]:
         raise recipes.RecipeError(
@@ -140,14 +137,18 @@ def _load_data(recipe):
 
 def _trained(recipe, data, folder, resume, overwrite, verbose, strategy):
     """The model, trained in the strategy's scope."""
-    training = recipe.sections["training"]
+    training, task = recipe.sections["training"], task_of(data)
     model = recipes.build_model(recipe)
     recipes.check_data(recipe, model, data)
-    batches = make_batches(recipe, recipes.model_inputs(model, data.train), data.train.y)
+    batches = task.batches(recipe, model, data)
     open_folder(recipe, folder, resume, overwrite)
 
-    model.adapt(data.train.x)
-    compile_model(model, training, len(batches))
+    try:
+        task.adapt(model, data, verbose if strategies.is_chief(strategy) else 0)
+    except ValueError as error:
+        raise RunError(f"the model cannot start from these data: {error}") from error
+    if training["epochs"]:
+        task.compile(model, training, len(batches))
     finished = restore(model, folder / BACKUP)
     strategies.check_agreement(strategy, finished)
     log = folder / LOG
@@ -155,10 +156,7 @@ def _trained(recipe, data, folder, resume, overwrite, verbose, strategy):
         trim_log(log, finished)
     stopping = _early_stopping(training, folder, log if finished else None)
     if finished < training["epochs"] and not (stopping and stopping.ended):
-        held_out = data.validation and (
-            recipes.model_inputs(model, data.validation),
-            data.validation.y,
-        )
+        held_out = task.held_out(model, data.validation)
         callbacks = [
             # The log before the backup: a row too many can be dropped when resuming.
             EpochLog(log, append=finished > 0),
@@ -177,19 +175,30 @@ def _trained(recipe, data, folder, resume, overwrite, verbose, strategy):
         )
     if stopping:
         stopping.restore(model)
+    task.finish(model, data, training["batch_size"])
     return model
 
 
 def _measured(recipe, folder, model, data):
     """Writes the result and the pictures of a trained model, and returns the result."""
-    training = recipe.sections["training"]
-    test = class_probabilities(
-        model, recipes.model_inputs(model, data.test), batch_size=training["batch_size"]
-    )
+    task, size = task_of(data), recipe.sections["training"]["batch_size"]
+    test = data.test and task.predictions(model, data.test, size)
     result = _result(recipe, folder, model, data, test)
     write(folder / RESULT, json.dumps(result, indent=2) + "\n")
     _draw(folder, model, data, test)
     return result
+
+
+def _draw(folder, model, data, predictions):
+    """Writes the pictures."""
+    if importlib.util.find_spec("matplotlib") is None:
+        print("no pictures: install 'tfpn[plots]' for matplotlib", file=sys.stderr)
+        return
+    from tfpn import figures
+
+    if (folder / LOG).exists():
+        figures.save(figures.learning_curves(read_log(folder / LOG)), folder / CURVES)
+    task_of(data).draw(folder, model, data, predictions)
 
 
 def _early_stopping(training, folder, log):
@@ -209,37 +218,21 @@ def _early_stopping(training, folder, log):
     return EarlyStopping(folder / BACKUP, monitor, training["patience"], history)
 
 
-def _result(recipe, folder, model, data, test_probabilities):
-    training = recipe.sections["training"]
-    test = evaluation.classification_metrics(test_probabilities, data.test.y)
+def _result(recipe, folder, model, data, predictions):
+    training, task = recipe.sections["training"], task_of(data)
+    test = task.figures(predictions, data.test) if data.test else {}
     validation = {}
     if data.validation is not None:
-        validation = evaluate(model, data.validation, batch_size=training["batch_size"])
-    shown = ("error", "accuracy", "nll", "brier", "ece", "auroc", "average_precision")
-    chosen = ("accuracy", "auroc", "average_precision")
+        size = training["batch_size"]
+        validation = task.figures(task.predictions(model, data.validation, size), data.validation)
+    log = read_log(folder / LOG) if (folder / LOG).exists() else {"epoch": [], "seconds": []}
     return {
         "recipe": recipe.name,
-        **{f"test_{key}": test[key] for key in shown if key in test},
-        **{f"validation_{key}": validation[key] for key in chosen if key in validation},
+        **{f"test_{key}": test[key] for key in task.shown if key in test},
+        **{f"validation_{key}": validation[key] for key in task.chosen if key in validation},
         "parameters": model.count_params(),
-        "epochs": len(read_log(folder / LOG)["epoch"]),
-        "seconds": round(sum(read_log(folder / LOG)["seconds"]), 1),
+        "epochs": len(log["epoch"]),
+        "seconds": round(sum(log["seconds"]), 1),
         "seed": training["seed"],
         "run": str(folder),
     }
-
-
-def _draw(folder, model, data, test_probabilities):
-    if importlib.util.find_spec("matplotlib") is None:
-        print("no pictures: install 'tfpn[plots]' for matplotlib", file=sys.stderr)
-        return
-    from tfpn import figures
-
-    figures.save(figures.learning_curves(read_log(folder / LOG)), folder / CURVES)
-    diagram = figures.reliability_diagram(test_probabilities, data.test.y)
-    figures.save(diagram, folder / RELIABILITY)
-    seen = np.flatnonzero(np.isfinite(data.test.x["variance"]).any((1, 2)))
-    inputs = recipes.model_inputs(model, data.test)
-    examples = {key: array[seen[:4]] for key, array in inputs.items()}
-    if len(seen) and examples["points"].shape[-1] <= 2:
-        figures.save(figures.feature_maps(model, examples), folder / FEATURE_MAPS)

@@ -174,6 +174,12 @@ def _load(hypermodel, algorithm, objective, final):
             "its validation part could be trained on; search with --no-final"
         )
     data = recipes.load_data(recipe)
+    task = getattr(data, "task", "classification")
+    if task != "classification":
+        raise recipes.RecipeError(
+            f"[data] {recipe.sections['data']['name']}: found the task {task}; the search is for "
+            "classifiers"
+        )
     if data.validation is None:
         raise training.RunError(
             "the data set has no validation part; give [data] a validation_fraction above 0"

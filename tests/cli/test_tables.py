@@ -1,0 +1,219 @@
+"""The command with tables: a map, predictions at places, and numbers of examples."""
+
+import json
+import types
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from cli_support import command, refused
+from matplotlib import cbook
+from test_readme import README, blocks
+
+from tfpn import recipes
+
+PNG = b"\x89PNG\r\n\x1a\n"
+HEIGHTS = recipes.models_folder() / "spot-heights" / "heights.csv"
+
+
+@pytest.fixture(scope="module")
+def mapped(tmp_path_factory, all_eagerly):
+    """The map of heights: the run's folder, the command's result and its NetCDF file."""
+    folder = tmp_path_factory.mktemp("runs") / "heights"
+    outcome = command("train", "spot-heights", "--output", folder)
+    assert outcome.status == 0, outcome.err
+    result = json.loads(outcome.out.splitlines()[-1])
+    field = xr.load_dataset(folder / "map.nc", engine="scipy")
+    return types.SimpleNamespace(folder=folder, result=result, field=field)
+
+
+def truth(field):
+    """The grid of heights that the table is a sample of, at the points of a map."""
+    dem = cbook.get_sample_data("jacksboro_fault_dem.npz")
+    heights = xr.DataArray(
+        dem["elevation"].astype(float),
+        coords={
+            "latitude": dem["ymin"] - dem["dy"] * np.arange(len(dem["elevation"])),
+            "longitude": dem["xmin"] + dem["dx"] * np.arange(dem["elevation"].shape[1]),
+        },
+        dims=("latitude", "longitude"),
+    )
+    return heights.interp(latitude=field["latitude"], longitude=field["longitude"])
+
+
+def test_a_table_becomes_a_map_with_standard_deviations(mapped):
+    assert (mapped.folder / "map.png").read_bytes().startswith(PNG)
+    field = mapped.field
+    assert dict(field.sizes) == {"longitude": 100, "latitude": 100}
+    assert set(field.data_vars) == {"height", "height_std"}
+    error = (field["height"] - truth(field)).values
+    error, std = error[np.isfinite(error)], field["height_std"].values[np.isfinite(error)]
+    # What was not in the table: half as far off as its mean, and covered by the band.
+    assert np.sqrt(np.mean(error**2)) < 0.6 * pd.read_csv(HEIGHTS)["height"].std()
+    assert 0.9 < np.mean(np.abs(error) < 1.96 * std) < 0.99
+    assert mapped.result["epochs"] == 0 and 0.8 < mapped.result["test_coverage_95"] <= 1.0
+
+
+def test_ten_lines_of_python_make_the_same_map(mapped, tmp_path, monkeypatch, all_eagerly):
+    """But for the places that the command leaves out of the prior's fit."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "heights.csv").write_bytes(HEIGHTS.read_bytes())
+    code = next(block for block in blocks(README) if "read_csv" in block)
+    lines = [line for line in code.splitlines() if line and not line.startswith("import")]
+    assert len(lines) == 10
+    exec(compile(code, "README.md", "exec"), {})
+    assert (tmp_path / "map.png").read_bytes().startswith(PNG)
+    field = xr.load_dataset(tmp_path / "map.nc", engine="scipy")
+    assert set(field.data_vars) == {"height", "height_std"}
+    expected = mapped.field.interp(longitude=field["longitude"], latitude=field["latitude"])
+    difference = np.abs(field["height"] - expected["height"]) / expected["height_std"]
+    assert float(difference.median()) < 0.2
+
+
+def test_evaluate_measures_places_that_were_left_out(mapped, tmp_path):
+    outcome = command("evaluate", mapped.folder, "--output", tmp_path / "found.json")
+    assert outcome.status == 0, outcome.err
+    found = json.loads(outcome.out)
+    assert found == json.loads((tmp_path / "found.json").read_text())
+    assert found["targets"] == 44 and found["split"] == "test"
+    for key in ("rmse", "mae", "nll", "crps", "coverage_95"):
+        assert found[key] == pytest.approx(mapped.result[f"test_{key}"])
+    assert found["rmse"] >= found["mae"] >= found["crps"] > 0.0
+    refused(command("evaluate", mapped.folder, "--table", tmp_path / "t.csv"), "a field has no")
+
+
+def test_predict_at_the_places_of_a_table(mapped, tmp_path):
+    asked = pd.DataFrame({"longitude": [-84.2, -84.3], "latitude": [36.5, 36.6], "note": ["a", ""]})
+    asked.to_parquet(tmp_path / "places.parquet")
+    outcome = command("predict", mapped.folder, tmp_path / "places.parquet")
+    lines = outcome.out.splitlines()
+    assert lines[0] == "longitude,latitude,height,height_std" and len(lines) == 3
+    outcome = command(
+        *("predict", mapped.folder, tmp_path / "places.parquet"),
+        *("--output", tmp_path / "found.parquet"),
+    )
+    assert outcome.status == 0, outcome.err
+    found = pd.read_parquet(tmp_path / "found.parquet")
+    np.testing.assert_allclose(np.loadtxt(lines[1:], delimiter=","), found, rtol=1e-6)
+    near = mapped.field.interp(
+        longitude=xr.DataArray(asked["longitude"]), latitude=xr.DataArray(asked["latitude"])
+    )
+    np.testing.assert_allclose(found["height"], near["height"], atol=5.0)  # a grid of 330 m
+    np.testing.assert_allclose(found["height_std"], near["height_std"], rtol=0.05)
+
+
+def test_predict_on_a_grid_from_other_readings(mapped, tmp_path):
+    few = pd.read_csv(HEIGHTS)[:40]
+    few.to_csv(tmp_path / "few.csv", index=False)
+    for name in ("map.nc", "map.png", "map.csv"):
+        outcome = command(
+            *("predict", mapped.folder, "--readings", tmp_path / "few.csv"),
+            *("--resolution", "8", "--output", tmp_path / name),
+        )
+        assert outcome.status == 0, outcome.err
+    field = xr.load_dataset(tmp_path / "map.nc", engine="scipy")
+    assert dict(field.sizes) == {"longitude": 8, "latitude": 8}
+    assert float(field["height_std"].mean()) > float(mapped.field["height_std"].mean())
+    assert (tmp_path / "map.png").read_bytes().startswith(PNG)
+    table = pd.read_csv(tmp_path / "map.csv")
+    np.testing.assert_allclose(table["height"], field["height"].values.ravel(), rtol=1e-6)
+
+
+def test_what_predict_cannot_do_is_one_line(mapped, tmp_path):
+    pd.DataFrame({"longitude": [1.0]}).to_csv(tmp_path / "places.csv", index=False)
+    for arguments, said in (
+        ([tmp_path / "places.csv"], "no column 'latitude'; the table has ['longitude']"),
+        ([tmp_path / "no.csv"], "there is no such file"),
+        ([tmp_path / "places.csv", "--output", tmp_path / "a.png"], "ending in .csv or .parquet"),
+        ([tmp_path / "places.csv", "--resolution", "5"], "--resolution is of fields on a grid"),
+        (["--resolution", "1"], "--resolution: found 1; give at least 2"),
+        (["--readings", tmp_path / "places.csv"], "no column 'latitude'"),
+    ):
+        refused(command("predict", mapped.folder, *arguments), said)
+    refused(command("predict", "digits"), "this model takes an .npz file")
+
+
+def test_the_search_is_for_classifiers(tmp_path):
+    outcome = command("tune", "spot-heights", "--output", tmp_path / "tune")
+    refused(outcome, "[data] table: found the task field; the search is for classifiers")
+
+
+def write_recipe(tmp_path, table, *lines, model=(), training=()):
+    path = tmp_path / "recipe.toml"
+    parts = [
+        'name = "own"\n[data]\nname = "table"',
+        f"file = {json.dumps(table)}",
+        *lines,
+        '[model]\nname = "PNCNN"\nchannels = 2\nnum_basis = 2',
+        *model,
+        "[training]\nbatch_size = 4",
+        *training,
+    ]
+    path.write_text("\n".join(parts))
+    return path
+
+
+def test_regression_is_trained_measured_and_predicted(tmp_path, all_eagerly):
+    rng = np.random.default_rng(0)
+    rows = [
+        {"who": f"p{k}", "hour": t, "pulse": k + rng.normal(), "age": 10.0 * k}
+        for k in range(12)
+        for t in range(5)
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "own.csv", index=False)
+    recipe = write_recipe(
+        *(tmp_path, "own.csv", 'example = "who"', 'time = "hour"', 'values = ["pulse"]'),
+        *('targets = ["age"]', "validation_fraction = 0.3"),
+        model=["pooling = [0.0, 4.0]"],
+        training=["epochs = 1"],
+    )
+    run = tmp_path / "run"
+    outcome = command("train", recipe, "--output", run)
+    assert outcome.status == 0, outcome.err
+    result = json.loads(outcome.out.splitlines()[-1])
+    assert result["epochs"] == 1 and result["test_rmse"] > 0.0
+    assert (run / "qq.png").exists() and (run / "curves.png").exists()
+    evaluated = json.loads(command("evaluate", run).out)
+    assert evaluated["crps"] == pytest.approx(result["test_crps"])
+    pd.DataFrame(rows).drop(columns="age").to_csv(tmp_path / "new.csv", index=False)
+    outcome = command("predict", run, tmp_path / "new.csv")
+    found = pd.read_csv(tmp_path / "new.csv").drop_duplicates("who")["who"]
+    lines = [line.split(",") for line in outcome.out.splitlines()]
+    assert lines[0] == ["who", "age", "age_std"]
+    assert [line[0] for line in lines[1:]] == found.tolist()
+    assert all(float(line[2]) > 0.0 for line in lines[1:])
+    refused(command("predict", run), "give the table of the examples")
+    unwise = command("train", recipe, "--epochs", "0", "--output", tmp_path / "other")
+    refused(unwise, "training.epochs: found 0; give at least 1: only fields")
+
+
+def test_wrong_tables_and_recipes_are_one_line(tmp_path):
+    pd.DataFrame({"x": [0.0, 1.0, 2.0], "y": [1.0, 1.0, "?"]}).to_csv(tmp_path / "t.csv")
+    points, values = 'points = ["x"]', 'values = ["y"]'
+    for table, lines, options, said in (
+        ("t.csv", [points, values], {}, "[data] table: column 'y' holds '?' in row 3"),
+        ("t.csv", [points, 'values = ["z"]'], {}, "[data] table: no column 'z'"),
+        ("u.csv", [points, values], {}, "u.csv: there is no such file"),
+        ("t.csv", [points], {}, "[data] table needs values; set data.values"),
+        ("t.csv", [points, values, 'pionts = ["x"]'], {}, "did you mean 'points'?"),
+    ):
+        recipe = write_recipe(tmp_path, table, *lines, **options)
+        refused(command("train", recipe, "--output", tmp_path / "run"), said)
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_readings_at_each_of_few_places_make_a_series(tmp_path, all_eagerly):
+    hours = np.repeat(np.arange(8.0), 2)
+    frame = pd.DataFrame({"hour": hours, "load": np.sin(hours) + 0.1 * (np.arange(16) % 2)})
+    frame.to_csv(tmp_path / "own.csv", index=False)
+    recipe = write_recipe(
+        *(tmp_path, "own.csv", 'time = "hour"', 'values = ["load"]'),
+        *("test_fraction = 0.0", "validation_fraction = 0.0"),
+    )
+    outcome = command("train", recipe, "--output", tmp_path / "run")
+    assert outcome.status == 0, outcome.err
+    assert not any("test" in key for key in json.loads(outcome.out.splitlines()[-1]))
+    found = xr.load_dataset(tmp_path / "run" / "series.nc", engine="scipy")
+    assert found["load_std"].shape == (400,) and bool((found["load_std"] > 0.0).all())
+    assert (tmp_path / "run" / "series.png").read_bytes().startswith(PNG)

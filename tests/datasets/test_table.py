@@ -1,0 +1,154 @@
+"""Tables of your own as data sets: what is read, what is left out, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tfpn import datasets, tables
+
+
+def stations(count=12, months=2):
+    rng = np.random.default_rng(0)
+    place = rng.uniform([-10, 40], [10, 60], (count, 2)).round(3)
+    rows = [
+        {"month": m, "lon": x, "lat": y, "warmth": 10.0 * m + k, "rain": 1.0 if k % 3 else np.nan}
+        for m in range(months)
+        for k, (x, y) in enumerate(place)
+    ]
+    return pd.DataFrame(rows)
+
+
+def read(tmp_path, frame, **options):
+    path = tmp_path / "table.csv"
+    frame.to_csv(path, index=False)
+    given = {"points": ["lon", "lat"], "values": ["warmth"], **options}
+    return datasets.table(path, **given)
+
+
+def observed(part):
+    return np.isfinite(part.x["variance"])
+
+
+def test_places_are_left_out_of_all_examples(tmp_path):
+    data = read(tmp_path, stations(), example="month", values=["warmth", "rain"])
+    assert data.task == "field" and data.readings.examples == [0, 1]
+    shown = {tuple(p) for p in data.train.x["points"][observed(data.train).any(-1)]}
+    for part, count in ((data.validation, 1), (data.test, 2)):
+        asked = {tuple(p) for p in part.query[np.isfinite(part.y).any(-1)]}
+        assert len(asked) == count and not asked & shown
+        np.testing.assert_array_equal(part.x["values"], data.train.x["values"])
+        for month in range(2):
+            truth = dict(zip(data.readings.places[:, 0], data.readings.values[:, 0], strict=True))
+            k = np.flatnonzero(np.isfinite(part.y[month, :, 0]))
+            expected = [truth[x] % 10 for x in np.float64(part.query[month, k, 0]).round(3)]
+            assert (part.y[month, k, 0] % 10 == expected).all()
+    assert len(shown) == 9
+    # Every reading is in one part, gaps in none.
+    counts = [int(observed(data.train).sum())]
+    counts += [int(np.isfinite(part.y).sum()) for part in (data.validation, data.test)]
+    assert sum(counts) == np.isfinite(stations()[["warmth", "rain"]].to_numpy()).sum()
+
+
+def test_two_readings_at_a_place_stay_together_and_both_count(tmp_path):
+    frame = stations(months=1)
+    frame = pd.concat([frame, frame.assign(warmth=frame.warmth + 0.5)])
+    data = read(tmp_path, frame, validation_fraction=0.0, test_fraction=0.25)
+    assert data.validation is None
+    assert observed(data.train).sum() == 18 and np.isfinite(data.test.y).sum() == 6
+    places = data.test.query[0, :6]
+    assert len(np.unique(places, axis=0)) == 3
+
+
+def test_degrees_times_and_covariates_become_coordinates(tmp_path):
+    frame = stations(months=1).assign(height=np.arange(12.0))
+    frame["when"] = pd.date_range("2024-10-26T22:00", periods=12, freq="30min", tz="UTC")
+    frame["when"] = frame["when"].dt.tz_convert("Europe/Berlin").map(lambda t: t.isoformat())
+    options = {"degrees": True, "time": "when", "covariates": ["height"]}
+    data = read(tmp_path, frame, **options, split_by=["height"])
+    found = data.readings.places
+    np.testing.assert_allclose(np.linalg.norm(found[:, :3], axis=1), 1.0)
+    np.testing.assert_allclose(np.degrees(np.arcsin(found[:, 2])), frame["lat"])
+    # The hour that clocks show twice is there twice.
+    np.testing.assert_allclose(found[:, 3], np.arange(12) / 2)
+    np.testing.assert_array_equal(found[:, 4], frame["height"])
+    # Another table counts from the same origin.
+    later = data.columns.coordinates.read(frame[6:])
+    np.testing.assert_array_equal(later, found[6:])
+    from tfpn.datasets._table import suggested
+
+    assert suggested({"points": ["lon", "lat"], "values": ["warmth"], **options}) == {
+        **{"num_classes": None, "num_outputs": 1, "spatial_dim": 5, "in_channels": 1},
+        **{"channels": 8, "num_blocks": 1, "output": "field"},
+        **{"ard": [0, 0, 0, 1, 2], "trend": "linear"},
+    }
+
+
+def test_targets_are_numbers_of_examples(tmp_path):
+    frame = stations(months=10)
+    frame["age"] = np.where(frame["lon"] == frame["lon"][0], 2.0 * frame["month"], np.nan)
+    frame.loc[frame["month"] == 4, "age"] = np.nan
+    data = read(tmp_path, frame, example="month", targets=["age"])
+    assert data.task == "regression" and data.train.query is None
+    sizes = [len(part) for part in (data.train, data.validation, data.test)]
+    assert sizes == [6, 1, 2]  # of nine with a target
+    months = {float(part.x["values"][k, 0, 0]) // 10 for part in (data.train,) for k in range(6)}
+    assert 4.0 not in months
+    for part in (data.train, data.validation, data.test):
+        np.testing.assert_array_equal(part.y[:, 0], 2 * (part.x["values"][:, 0, 0] // 10))
+    with pytest.raises(ValueError, match=r"'lat' holds .* in the example 0: a target is one"):
+        read(tmp_path, frame, example="month", targets=["lat"])
+
+
+def test_parquet_with_nullable_and_arrow_columns_is_read_like_csv(tmp_path):
+    plain = read(tmp_path, stations(), example="month", values=["warmth", "rain"])
+    for backend in ("numpy_nullable", "pyarrow"):
+        path = tmp_path / f"{backend}.parquet"
+        stations().convert_dtypes(dtype_backend=backend).to_parquet(path)
+        frame = tables.read_table(path)
+        assert not all(isinstance(dtype, np.dtype) for dtype in frame.dtypes)
+        found = plain.columns.read(frame)
+        np.testing.assert_array_equal(found.values, plain.readings.values)
+        np.testing.assert_array_equal(found.places, plain.readings.places)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "said"),
+    [
+        ({}, {"values": ["wind"]}, r"no column 'wind'; the table has \['month', 'lon'"),
+        ({"warmth": "cold"}, {}, "column 'warmth' holds 'cold' in row 1: give a number"),
+        ({"warmth": np.inf}, {}, "column 'warmth' holds inf in row 1"),
+        ({"warmth": np.nan}, {}, "column 'warmth' holds no reading in 24 rows"),
+        ({"lat": 95.0}, {"degrees": True}, "'lat' holds 95 in row 1: latitudes are"),
+        ({"lon": np.nan}, {}, "column 'lon' is empty in row 1"),
+        (
+            {"lon": 1.0, "lat": 2.0},
+            {},
+            r"there are 1 place\(s\) of different lon, lat, which leaves 0",
+        ),
+        ({}, {"degrees": True, "points": ["lon"]}, "degrees=true needs longitude and latitude"),
+        ({}, {"points": []}, "name the columns of values, and of points or time"),
+        ({}, {"time": "when"}, "no column 'when'"),
+        ({"when": "noon"}, {"time": "when"}, "column 'when' is no time"),
+        ({}, {"test_fraction": 1.5}, "test_fraction: found 1.5"),
+        ({}, {"targets": ["warmth"]}, "'warmth' holds 0 and 1 in the example 0"),
+    ],
+)
+def test_what_cannot_be_used_is_named(change, options, said, tmp_path):
+    with pytest.raises(ValueError, match=said):
+        read(tmp_path, stations().assign(**change), **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("table.txt", "a,b", "ends in .csv or .parquet"),
+        ("table.csv", "", "is not a table: No columns"),
+        ("table.parquet", "no parquet", "is not a table: "),
+    ],
+)
+def test_files_that_are_no_tables(name, content, said, tmp_path):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=said):
+        tables.read_table(tmp_path / name)
+    with pytest.raises(FileNotFoundError, match="there is no such file"):
+        tables.read_table(tmp_path / "missing.csv")

@@ -1,0 +1,121 @@
+"""What `tfpn predict` does with tables, for the tasks of numbers: fields and regression."""
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from tfpn import recipes, tables
+from tfpn.cli.errors import CommandError
+
+_GRID = (".png", ".nc")
+
+
+def predict_numbers(options, model, recipe):
+    """Predicts a field at the places of a table or on a grid, or the targets of a table's examples.
+
+    Args:
+        options: of the command line: file, output, readings and resolution.
+        model: of the run.
+        recipe: the run's.
+    """
+    data = recipes.load_data(recipes.resolve(recipe))
+    if data.task == "regression":
+        _refuse(options, readings=options.readings, resolution=options.resolution)
+        if options.file is None:
+            raise CommandError("give the table of the examples: tfpn predict RUN TABLE")
+        _write_columns(options.output, _regression(options.file, model, data))
+        return
+    observed = None
+    if options.readings is not None:
+        observed = _said(options.readings, lambda frame: data.columns.read(frame))
+    if options.file is not None:
+        _refuse(options, resolution=options.resolution)
+
+        def at(frame):
+            from tfpn.training.field_outputs import table_at
+
+            return table_at(model, data, frame, observed)
+
+        _write_columns(options.output, _said(options.file, at))
+        return
+    _grid(options, model, data, observed)
+
+
+def _grid(options, model, data, observed):
+    from tfpn.training import field_outputs
+
+    if options.resolution is not None and options.resolution < 2:
+        raise CommandError(f"--resolution: found {options.resolution}; give at least 2")
+    grid = field_outputs.grid_of(data, options.resolution)
+    if grid is None:
+        names = ", ".join(data.columns.coordinates.columns)
+        raise CommandError(
+            f"a grid has one or two coordinates and no covariates; give a table of places with the "
+            f"columns {names}: tfpn predict RUN TABLE"
+        )
+    found = field_outputs.predict_grid(model, data, grid, observed)
+    suffix = Path(options.output or "").suffix
+    if suffix == ".png":
+        field_outputs.picture(found, data, options.output, observed)
+    elif suffix == ".nc":
+        field_outputs.write_netcdf(options.output, found)
+    else:
+        _write_columns(options.output, found.to_dataframe().reset_index())
+
+
+def _regression(path, model, data):
+    from tfpn.training.tasks import regression
+
+    # Targets are what is asked for: the table need not have them.
+    columns = dataclasses.replace(data.columns, targets=())
+    readings = _said(path, lambda frame: columns.read(frame))
+    mean, std = regression(model, readings.observed())
+    found = {data.columns.example or "example": np.array(readings.examples, object)}
+    for number, name in enumerate(data.columns.targets):
+        found[name] = mean[:, number]
+        if std is not None:
+            found[f"{name}_std"] = std[:, number]
+    return found
+
+
+def _said(path, function):
+    """What a function makes of a table, whose name its errors have."""
+    try:
+        frame = tables.read_table(path)
+    except (OSError, ValueError, ImportError) as error:
+        raise CommandError(str(error)) from error
+    try:
+        return function(frame)
+    except ValueError as error:
+        raise CommandError(f"{path}: {error}") from error
+
+
+def _refuse(options, **given):
+    for name, value in given.items():
+        if value is not None:
+            raise CommandError(f"--{name} is of fields on a grid; leave it out")
+
+
+def _write_columns(path, columns):
+    if path is None:
+        sys.stdout.write(tables.csv_text(columns))
+    elif Path(path).suffix in tables.READ:
+        tables.write_table(path, columns)
+    else:
+        raise CommandError(f"--output: found {path}; give a name ending in .csv or .parquet")
+
+
+def check_output(options, grid):
+    """Refuses an ``--output`` of another kind, before anything is loaded.
+
+    Args:
+        options: of the command line.
+        grid: whether a picture or NetCDF may be written.
+    """
+    allowed = (*tables.READ, *(_GRID if grid else ()))
+    if options.output is not None and Path(options.output).suffix not in allowed:
+        raise CommandError(
+            f"--output: found {options.output}; give a name ending in {' or '.join(allowed)}"
+        )

@@ -1,0 +1,300 @@
+"""A table of your own, by the names of its columns."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfpn import tables
+from tfpn.contract import observations
+from tfpn.datasets.base import Dataset, TargetPart, check_fraction, check_integer
+from tfpn.types import Array, PathLike
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """How examples come out of a table: `Readings` of any table with the same columns.
+
+    Attributes:
+        coordinates: the `tfpn.tables.Coordinates`.
+        values: the columns of readings.
+        example: the column that says which example a row belongs to, or None for a single one.
+        targets: the columns of an example's targets.
+        variance: of the readings' noise, a number, one for each column of values, or None.
+    """
+
+    coordinates: tables.Coordinates
+    values: Sequence[str]
+    example: str | None = None
+    targets: Sequence[str] = ()
+    variance: Any = None
+
+    def read(self, frame: Any) -> "Readings":
+        """The rows of a pandas table that hold a reading, after checks.
+
+        Raises:
+            ValueError: for missing columns, cells that are no numbers, or no reading.
+        """
+        label = [] if self.example is None else [self.example]
+        tables.check_columns(frame, [*label, *self.coordinates.columns, *self.values])
+        values = np.stack([tables.numbers(frame, n, gaps=True) for n in self.values], axis=-1)
+        for name, column in zip(self.values, values.T, strict=True):
+            if not np.isfinite(column).any():
+                raise ValueError(f"column {name!r} holds no reading in {len(frame)} rows.")
+        kept = np.isfinite(values).any(axis=1)
+        frame = frame[kept]
+        places = self.coordinates.read(frame)
+        named = tables.labels(frame, label[0]) if label else np.zeros(len(frame), object)
+        examples = list(dict.fromkeys(named.tolist()))
+        number = {name: k for k, name in enumerate(examples)}
+        rows = np.array([number[name] for name in named.tolist()], int)
+        return Readings(frame, places, values[kept], rows, examples, self.variance, self.values)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Readings:
+    """The readings of a table.
+
+    Attributes:
+        frame: the rows that hold one, a pandas DataFrame.
+        places: their coordinates [rows, d].
+        values: [rows, c], NaN where a channel was not read.
+        rows: the number of each row's example.
+        examples: the labels of the examples.
+        variance: as in `Columns`.
+        names: of the channels.
+    """
+
+    frame: Any
+    places: Array
+    values: Array
+    rows: Array
+    examples: list[Any]
+    variance: Any
+    names: Sequence[str]
+
+    def observed(self, kept: Any = True) -> dict[str, Array]:
+        """The observations of all examples, [B, ...] in float32, or of the rows ``kept``."""
+        some = [self._of(k, kept) for k in range(len(self.examples))]
+        points, values = ([array[rows] for rows in some] for array in (self.places, self.values))
+        found = observations(points, values, self.variance)
+        return {key: array.astype(np.float32) for key, array in found.items()}
+
+    def asked(self, kept: Any) -> tuple[Array, Array]:
+        """Points [B, M, d] and values [B, M, c] of the rows ``kept``, values of padding NaN."""
+        some = [self._of(k, kept) for k in range(len(self.examples))]
+        size = max(1, max(map(len, some)))
+        query = np.zeros((len(some), size, self.places.shape[1]), np.float32)
+        values = np.full((len(some), size, self.values.shape[1]), np.nan, np.float32)
+        query += self.places[:1].astype(np.float32)  # where there is nothing to ask
+        for k, rows in enumerate(some):
+            query[k, : len(rows)] = self.places[rows]
+            values[k, : len(rows)] = self.values[rows]
+        return query, values
+
+    def _of(self, example, kept):
+        return np.flatnonzero((self.rows == example) & kept)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Table(Dataset):
+    """A `Dataset` out of a table.
+
+    Args:
+        task: "regression" or "field".
+        columns: the `Columns`, which read other tables of the same kind.
+        readings: all the `Readings`, those that parts are to predict among them.
+    """
+
+    task: str = "field"
+    columns: Any = None
+    readings: Any = None
+
+
+def table(
+    file: PathLike,
+    values: Sequence[str],
+    points: Sequence[str] = (),
+    *,
+    time: str | None = None,
+    covariates: Sequence[str] = (),
+    example: str | None = None,
+    targets: Sequence[str] = (),
+    variance: float | Sequence[float] | None = None,
+    degrees: bool = False,
+    time_zone: str | None = None,
+    origin: str | None = None,
+    split_by: Sequence[str] = (),
+    validation_fraction: float = 0.1,
+    test_fraction: float = 0.2,
+    seed: int = 0,
+    data_dir: PathLike | None = None,
+) -> Dataset:
+    """Reads a table of readings, a row for each place or time: .csv or .parquet.
+
+    Without ``targets`` the task is the field of the values: validation and test ask for readings at
+    places that are left out of all examples, given all others. With ``targets`` it is regression:
+    numbers of each example, of which some are left out.
+
+    Args:
+        file: the table. In a recipe, its place from the recipe's folder.
+        values: columns of what was read; an empty cell was not read. Several may be read apart.
+        points: columns of the coordinates, such as ``["east", "north"]``.
+        time: a further column of coordinates that holds numbers or time stamps.
+        covariates: further columns of coordinates, known wherever something is asked, as a height.
+        example: the column that says which example a row belongs to, as a day or a patient; None
+            if all rows are one map or one series.
+        targets: columns of numbers that are the same in all rows of an example.
+        variance: of the readings' noise besides what the model learns, a number or one for each of
+            the values.
+        degrees: whether ``points`` are longitude and latitude on the globe.
+        time_zone: of time stamps that have none, such as "Europe/Berlin".
+        origin: the stamp from which times count, in hours; by default the first one of the table.
+        split_by: columns whose values say what is left out together, such as a station's name; by
+            default those of ``points``, or the time.
+        validation_fraction, test_fraction: of the places, or of the examples with ``targets``.
+        seed: of the split.
+        data_dir: a folder in which ``file`` lies.
+
+    Returns:
+        A `Dataset` whose parts hold targets [B, M, values], or [B, targets].
+
+    Raises:
+        ImportError: without pandas.
+        OSError: if the file cannot be read.
+        ValueError: if columns are missing or hold no numbers, or if there is too little to split.
+    """
+    check_fraction("validation_fraction", validation_fraction)
+    check_fraction("test_fraction", test_fraction)
+    check_integer("seed", seed, 0)
+    if degrees and len(points) != 2:
+        raise ValueError(
+            f"points: found {list(points)}; degrees=true needs longitude and latitude."
+        )
+    if not values or not (points or time):
+        raise ValueError("name the columns of values, and of points or time or both.")
+    path = Path(file) if data_dir is None else Path(data_dir) / file
+    frame = tables.read_table(path)
+    place = tables.Coordinates(points, time, covariates, degrees, time_zone, origin)
+    columns = Columns(place, list(values), example, list(targets), variance)
+    readings = columns.read(frame)
+    if origin is None:  # other tables of this kind count from there too
+        place = dataclasses.replace(place, origin=place.first(readings.frame))
+        columns = dataclasses.replace(columns, coordinates=place)
+    fractions = validation_fraction, test_fraction
+    if targets:
+        parts = _examples_apart(readings, columns, fractions, seed)
+    else:
+        parts = _places_apart(readings, list(split_by) or list(points) or [time], fractions, seed)
+    shape = f"{len(readings.values)} rows of {path.name}, {len(readings.examples)} example(s)"
+    train, validation, test = parts
+    return Table(
+        train=train,
+        validation=validation,
+        test=test,
+        name="table",
+        description=f"{shape}; left out: {validation_fraction:.0%} to choose by, "
+        f"{test_fraction:.0%} to test on",
+        task="regression" if targets else "field",
+        columns=columns,
+        readings=readings,
+    )
+
+
+def suggested(data: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a model that follow from the arguments of `table`.
+
+    >>> suggested({"points": ["x", "y"], "values": ["rain"], "covariates": ["height"]})["ard"]
+    [0, 0, 1]
+    """
+    points, values, targets = (list(data.get(key) or ()) for key in ("points", "values", "targets"))
+    covariates = list(data.get("covariates") or ())
+    degrees = bool(data.get("degrees")) and len(points) == 2
+    groups = tables.Coordinates(points, data.get("time"), covariates, degrees).groups
+    found: dict[str, Any] = {
+        "num_classes": None,
+        "num_outputs": len(targets or values),
+        "spatial_dim": len(groups),
+        "in_channels": len(values),
+        "channels": 8,
+        "num_blocks": 1,
+    }
+    if len(values) > 1:
+        found["input_noise"] = "channel"
+    if targets:
+        return found
+    found["output"] = "field"
+    if len(set(groups)) > 1:
+        found["ard"] = groups
+    if covariates:
+        found["trend"] = "linear"
+    return found
+
+
+def _places_apart(readings, names, fractions, seed):
+    """Parts that ask for readings at places which all examples are without."""
+    tables.check_columns(readings.frame, names)
+    place = readings.frame.groupby(names, sort=True, dropna=False).ngroup().to_numpy()
+    kinds = _split(place.max() + 1, fractions, seed, f"place(s) of different {', '.join(names)}")
+    kind = kinds[place]
+    given = readings.observed(kind == 0)
+    parts = []
+    for number in range(3):
+        query, values = readings.asked(kind == number)
+        some = np.isfinite(values).any()
+        parts.append(TargetPart(given, values, query, readings.names) if some else None)
+    return parts
+
+
+def _examples_apart(readings, columns, fractions, seed):
+    """Parts of whole examples with their targets."""
+    targets = np.stack([_target(readings, name) for name in columns.targets], axis=-1)
+    known = np.flatnonzero(np.isfinite(targets).any(axis=1))
+    kinds = _split(len(known), fractions, seed, "example(s) with a target")
+    x = readings.observed()
+    parts: list[Any] = []
+    for number in range(3):
+        some = known[kinds == number]
+        part = {key: array[some] for key, array in x.items()}
+        some_targets = targets[some].astype(np.float32)
+        names = columns.targets
+        parts.append(TargetPart(part, some_targets, names=names) if len(some) else None)
+    return parts
+
+
+def _target(readings, name):
+    """A target of each example, NaN where it has none."""
+    tables.check_columns(readings.frame, [name])
+    column = tables.numbers(readings.frame, name, gaps=True)
+    if not np.isfinite(column).any():
+        raise ValueError(f"column {name!r} holds no target in {len(column)} rows.")
+    found = np.full(len(readings.examples), np.nan)
+    for k, label in enumerate(readings.examples):
+        some = np.unique(column[(readings.rows == k) & np.isfinite(column)])
+        if len(some) > 1:
+            raise ValueError(
+                f"column {name!r} holds {some[0]:g} and {some[1]:g} in the example {label!r}: a "
+                "target is one number of an example, in all of its rows or in one."
+            )
+        if len(some):
+            found[k] = some[0]
+    return found
+
+
+def _split(count, fractions, seed, what):
+    """0, 1 or 2 for train, validation and test, [count]."""
+    sizes = [int(round(fraction * count)) for fraction in fractions]
+    sizes = [max(size, int(fraction > 0)) for size, fraction in zip(sizes, fractions, strict=True)]
+    if count - sum(sizes) < 2:
+        raise ValueError(
+            f"there are {count} {what}, which leaves {max(count - sum(sizes), 0)} to learn from "
+            f"after {sizes[0]} for validation and {sizes[1]} for the test: it takes at least 2; "
+            "give validation_fraction=0 and test_fraction=0, or more data."
+        )
+    kinds = np.zeros(count, int)
+    order = np.random.default_rng(seed).permutation(count)
+    kinds[order[: sizes[1]]] = 2
+    kinds[order[sizes[1] : sum(sizes)]] = 1
+    return kinds

@@ -1,0 +1,152 @@
+"""A field model that has read something, and reads on."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfpn.checks import check_flag
+from tfpn.contract import KEYS, check_observations, check_query, observations
+from tfpn.math.sequential import start
+from tfpn.types import Array, ArrayLike, Distribution, Model, Observations
+
+
+class ConditionedField:
+    """Readings of a field model that arrive one after the other. Made by ``model.conditioned(x)``.
+
+    What kriging computes of N readings is kept: m more take some N^2 m operations in place of N^3,
+    and predictions are those of `predict_field` with all readings. That holds for a model that was
+    adapted and not trained. The layers of a trained network see all readings anew, by
+    `predict_field`, so that it saves nothing.
+
+    The model's prior stays as it is: after ``adapt`` or ``fit`` condition it anew.
+
+    Args:
+        model: with ``output="field"``.
+        x: the first readings, the observations dict.
+    """
+
+    def __init__(self, model: Model, x: Observations) -> None:
+        self._model = model
+        self._path = model._need_field("conditioned")
+        inputs = model.inputs_dict
+        self._dim, self._channels = (inputs[key].shape[-1] for key in ("points", "values"))
+        x = self._checked({key: x[key] for key in KEYS if key in x} if isinstance(x, dict) else x)
+        kriging = self._path.kriging
+        observed = kriging._in_float64(*self._own(x))
+        trend = tf.exp(2.0 * tf.cast(kriging.log_trend_std, tf.float64))
+        self._sequence = start(
+            observed.kernel,
+            observed.observation_variance,
+            trend,
+            *(len(x["points"]), self._dim, self._channels, kriging._own_noise),
+        )
+        self._x: dict[str, Array] = {key: array[:, :0] for key, array in x.items()}
+        self._append(x)
+
+    @property
+    def observations(self) -> dict[str, Array]:
+        """All readings so far."""
+        return dict(self._x)
+
+    def update(
+        self, points: ArrayLike, values: ArrayLike, variance: Any = None
+    ) -> "ConditionedField":
+        """Takes in further readings of every example.
+
+        Args:
+            points: [B, m, d]; of a single example [m, d] will do.
+            values: [B, m, c], NaN where nothing was read; of a single example [m, c], of a single
+                channel [B, m] too.
+            variance: of their noise besides what the model learnt, as for `tfpn.observations`.
+
+        Returns:
+            The object itself.
+
+        Raises:
+            TypeError, ValueError: as `tfpn.observations`; for another number of examples.
+        """
+        points, values = np.asarray(points), np.asarray(values)
+        if points.ndim == 2:
+            points = points[None]
+            values = values[None] if values.ndim < 3 else values
+            if np.ndim(variance) == 2:
+                variance = np.asarray(variance)[None]
+        new = self._checked(observations(points, values, variance))
+        if len(new["points"]) != len(self._x["points"]):
+            raise ValueError(
+                f"points: found {len(new['points'])} examples, but the readings so far have "
+                f"{len(self._x['points'])}; give some of each, values of NaN where there are none."
+            )
+        self._append(new)
+        return self
+
+    def predict(self, query: ArrayLike, *, noise: bool = True) -> Distribution:
+        """What would be read at any points, as `predict_field` says of all readings so far.
+
+        Args:
+            query: [B, M, d]; [1, M, d] or [M, d] for the same ones in all examples.
+            noise: whether the variance is that of a reading or of the field alone.
+
+        Returns:
+            A `tfp.distributions.Normal` of batch shape [B, M, num_outputs], or of a trained network
+            with uncertainty="sampled" as there.
+
+        Raises:
+            ValueError: for a query of another shape, or that is not finite.
+        """
+        check_flag("noise", noise)
+        query = np.asarray(query)
+        query = query[None] if query.ndim == 2 else query
+        examples = len(self._x["points"])
+        if np.any(np.asarray(self._model.get_layer("readout").kernel)):
+            return self._model.predict_field(self._x, query, noise=noise)
+        checked = check_query(query, examples=examples, spatial_dim=self._dim)
+        if len(checked) != examples:
+            checked = np.repeat(checked, examples, axis=0)
+        return self._kriged(checked, noise)
+
+    def _kriged(self, query, noise):
+        import tensorflow_probability as tfp
+
+        kriging, dtype = self._path.kriging, self._model.inputs_dict["points"].dtype
+        places = tf.cast(self._scaled(query), tf.float64)
+        mean, variance, factor = self._sequence.predict(
+            places, kriging.basis_at(places), kriging._dof()
+        )
+        own = tf.exp(2.0 * tf.cast(kriging.log_observation_noise, tf.float64))
+        kriged = {"values": mean, "variance": variance, "noise": (own * factor)[:, None]}
+        kriged = {key: tf.cast(value, kriging.algebra_dtype) for key, value in kriged.items()}
+        # A network that adds nothing.
+        none = tf.zeros([*mean.shape[:2], 2 * self._path.sum.outputs], kriging.algebra_dtype)
+        moments = self._path.sum(kriged, {"values": none, "variance": none})
+        mean, std = self._model._moments_in_units(
+            {key: np.asarray(value) for key, value in moments.items()}, noise
+        )
+        return tfp.distributions.Normal(mean.astype(dtype), std.astype(dtype))
+
+    def _append(self, x):
+        points, values, variance = self._own(x)
+        self._sequence = self._sequence.update(
+            points, self._path.kriging.basis_at(points), values, variance
+        )
+        self._x = {key: np.concatenate([self._x[key], x[key]], axis=1) for key in KEYS}
+
+    def _own(self, x):
+        """Points, values and variances as kriging takes them, in float64."""
+        values, variance = self._path.units.apply(
+            np.asarray(x["values"], np.float64), np.asarray(x["variance"], np.float64)
+        )
+        seen = np.isfinite(x["variance"]).any(-1, keepdims=True)
+        points = self._scaled(np.where(seen, x["points"], 0.0))
+        return tuple(tf.constant(np.asarray(t, np.float64)) for t in (points, values, variance))
+
+    def _scaled(self, points):
+        # In the dtype that the model's own inputs have.
+        dtype = self._model.inputs_dict["points"].dtype
+        return self._model._in_network(tf.convert_to_tensor(points, dtype))
+
+    def _checked(self, x):
+        x = check_observations(x, spatial_dim=self._dim, channels=self._channels)
+        self._model._check_missing(x["variance"])
+        return {key: np.asarray(x[key]) for key in KEYS}

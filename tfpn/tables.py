@@ -1,0 +1,248 @@
+"""Tables of readings, a row for each: reading files, checking columns, coordinates out of columns.
+
+Needs pandas, ``pip install tfpn[fields]``, and pyarrow for Parquet.
+"""
+
+import dataclasses
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfpn.files import write
+from tfpn.types import Array, PathLike
+
+READ = (".csv", ".parquet")
+
+
+def as_pandas(name: str, frame: Any) -> Any:
+    """A table of pandas, or of another library that has ``to_pandas``, as polars and pyarrow do.
+
+    Args:
+        name: of the argument, for the message.
+        frame: the table.
+
+    Raises:
+        TypeError: for anything else.
+    """
+    if not (hasattr(frame, "columns") and hasattr(frame, "iloc")) and hasattr(frame, "to_pandas"):
+        frame = frame.to_pandas()
+    if not (hasattr(frame, "columns") and hasattr(frame, "iloc")):
+        raise TypeError(
+            f"{name} must be a table of pandas, polars or pyarrow, found {type(frame).__name__}."
+        )
+    return frame
+
+
+def read_table(path: PathLike) -> Any:
+    """Reads a .csv or .parquet file as a pandas DataFrame.
+
+    Raises:
+        ImportError: without pandas, or for Parquet without pyarrow.
+        OSError: if there is no such file.
+        ValueError: for another ending, or a file that is no such table.
+    """
+    path = Path(path)
+    if path.suffix not in READ:
+        raise ValueError(f"{path}: give a table whose name ends in {' or '.join(READ)}.")
+    try:
+        pandas = importlib.import_module("pandas")
+    except ImportError as error:
+        raise ImportError(
+            "tables need pandas: install it with pip install 'tfpn[fields]'"
+        ) from error
+    if not path.is_file():  # pandas and pyarrow have messages of their own
+        raise FileNotFoundError(f"cannot read {path}: there is no such file")
+    try:
+        return pandas.read_csv(path) if path.suffix == ".csv" else pandas.read_parquet(path)
+    except (ValueError, UnicodeDecodeError) as error:  # parsers' errors among them
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(f"{path} is not a table: {reason}") from error
+
+
+def write_table(path: PathLike, columns: dict[str, Any]) -> None:
+    """Writes columns as a .csv or .parquet file, whole or not at all."""
+    import pandas as pd
+
+    frame = pd.DataFrame(columns)
+    if Path(path).suffix == ".parquet":
+        write(path, frame.to_parquet(None, index=False))
+    else:
+        write(path, csv_text(frame))
+
+
+def csv_text(columns: Any) -> str:
+    """Columns as CSV, with seven digits: float32 has no more."""
+    import pandas as pd
+
+    return pd.DataFrame(columns).to_csv(index=False, float_format="%.7g", lineterminator="\n")
+
+
+def check_columns(frame: Any, names: Sequence[str]) -> None:
+    """Raises ValueError unless a table has the columns, each once."""
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        found = [str(name) for name in frame.columns]
+        raise ValueError(f"no column {', '.join(map(repr, missing))}; the table has {found}.")
+    twice = [name for name in names if list(frame.columns).count(name) > 1]
+    if twice:
+        raise ValueError(f"more than one column {twice[0]!r}: give them different names.")
+
+
+def numbers(frame: Any, name: str, *, gaps: bool) -> Array:
+    """A column as numbers in float64, [rows].
+
+    Args:
+        frame: the table.
+        name: of the column, of any dtype of pandas.
+        gaps: whether cells may be empty, which are NaN then.
+
+    Raises:
+        ValueError: for a cell that is no number, an infinite one, or one that may not be empty.
+
+    Example:
+
+    >>> import pandas as pd
+    >>> from tfpn.tables import numbers
+    >>> numbers(pd.DataFrame({"t": pd.array([1, None], "Int64")}), "t", gaps=True).tolist()
+    [1.0, nan]
+    """
+    import pandas as pd
+
+    column = frame[name]
+    if column.dtype.kind in "Mm":
+        raise ValueError(f"column {name!r} holds time stamps: name it as time, or give numbers.")
+    found = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    empty = column.isna().to_numpy(bool)
+    for wrong, advice in (
+        (np.isnan(found) & ~empty, "give a number, or nothing where nothing was read"),
+        (np.isinf(found), "give a finite number"),
+    ):
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            cell = column.iloc[row]
+            cell = repr(cell) if isinstance(cell, str) else cell
+            raise ValueError(f"column {name!r} holds {cell} in row {row + 1}: {advice}.")
+    if not gaps and empty.any():
+        _refuse_empty(name, empty)
+    return found
+
+
+def labels(frame: Any, name: str) -> Array:
+    """A column of labels as objects, [rows].
+
+    Raises:
+        ValueError: for an empty cell.
+    """
+    empty = frame[name].isna().to_numpy(bool)
+    if empty.any():
+        _refuse_empty(name, empty)
+    return frame[name].to_numpy(object)
+
+
+def _refuse_empty(name, empty):
+    row = int(np.flatnonzero(empty)[0])
+    raise ValueError(f"column {name!r} is empty in row {row + 1}: fill it, or leave out the row.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Coordinates:
+    """How the coordinates of points come out of columns.
+
+    Attributes:
+        points: columns of numbers, in order; with ``degrees`` longitude and latitude.
+        time: a column of numbers or time stamps, or None. Stamps become hours from ``origin``.
+        covariates: columns of further coordinates, which are known wherever something is asked.
+        degrees: whether ``points`` are a longitude and a latitude, which become points of the unit
+            sphere (`tfpn.coordinates.sphere`).
+        time_zone: of stamps without one.
+        origin: from which stamps count.
+    """
+
+    points: Sequence[str]
+    time: str | None = None
+    covariates: Sequence[str] = ()
+    degrees: bool = False
+    time_zone: str | None = None
+    origin: str | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns, in the order of the coordinates."""
+        time = [] if self.time is None else [self.time]
+        return [*self.points, *time, *self.covariates]
+
+    @property
+    def groups(self) -> list[int]:
+        """For each dimension the number of the length scale it shares (``ard`` of the models).
+
+        >>> Coordinates(("lon", "lat"), time="hour", covariates=("height",), degrees=True).groups
+        [0, 0, 0, 1, 2]
+        """
+        size = 3 if self.degrees else len(self.points)
+        sizes = [size] if size else []
+        sizes += [1] * (len(self.columns) - len(self.points))
+        return [group for group, size in enumerate(sizes) for _ in range(size)]
+
+    def read(self, frame: Any) -> Array:
+        """The model's coordinates, [rows, d] in float64.
+
+        Raises:
+            ValueError: for a missing column, an empty cell, one that is no number, or a latitude
+                beyond 90 degrees.
+        """
+        check_columns(frame, self.columns)
+        places = [numbers(frame, name, gaps=False) for name in self.points]
+        parts = [column[:, None] for column in places]
+        if self.degrees:
+            parts = [self._on_sphere(places)]
+        if self.time is not None:
+            parts.append(self.hours(frame)[:, None])
+        parts += [numbers(frame, name, gaps=False)[:, None] for name in self.covariates]
+        return np.concatenate(parts, axis=1)
+
+    def _on_sphere(self, places):
+        from tfpn.coordinates import sphere  # which loads TensorFlow, as hours_since below
+
+        latitude = places[1]
+        beyond = np.flatnonzero(np.abs(latitude) > 90.0)
+        if beyond.size:
+            raise ValueError(
+                f"column {self.points[1]!r} holds {latitude[beyond[0]]:g} in row {beyond[0] + 1}: "
+                "latitudes are from -90 to 90, and points names the longitude first."
+            )
+        return sphere(np.stack(places, axis=-1))
+
+    def hours(self, frame: Any) -> Array:
+        """The column of times, stamps as hours, [rows].
+
+        Raises:
+            ValueError: for an empty cell or one that is no time.
+        """
+        name = str(self.time)
+        column = frame[name]
+        if column.isna().any():
+            _refuse_empty(name, column.isna().to_numpy(bool))
+        if column.dtype.kind in "biuf":
+            return numbers(frame, name, gaps=False)
+        from tfpn.coordinates import hours_since
+
+        origin = self.first(frame) if self.origin is None else self.origin
+        try:
+            return hours_since(column, origin, timezone=self.time_zone, ambiguous="infer")
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"column {self.time!r} is no time: {error}") from error
+
+    def first(self, frame: Any) -> str | None:
+        """The first time stamp, from which a table's own count; None for numbers."""
+        if self.time is None or frame[self.time].dtype.kind in "biuf":
+            return None
+        import pandas as pd
+
+        try:
+            stamps = [pd.Timestamp(stamp) for stamp in frame[self.time]]
+            return min(stamps).isoformat()
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"column {self.time!r} is no time: {error}") from error

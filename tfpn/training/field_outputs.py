@@ -1,0 +1,160 @@
+"""Maps and series that a run of a field leaves, and that `tfpn predict` writes."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfpn.files import write
+from tfpn.training.folder import MAP, SERIES
+from tfpn.types import Array, Model, PathLike
+
+# Points of a grid along each axis.
+RESOLUTION = {1: 400, 2: 100}
+_MARGIN = 0.02
+
+
+def grid_of(data: Any, resolution: int | None = None) -> dict[str, Array] | None:
+    """A grid over all places of a table, by the names of its columns.
+
+    Args:
+        data: a data set of `tfpn.datasets.table`.
+        resolution: points along each axis.
+
+    Returns:
+        Coordinates by name; None with covariates or more than two coordinates.
+    """
+    place = data.columns.coordinates
+    if place.covariates or len(place.columns) > 2:
+        return None
+    number = resolution or RESOLUTION[len(place.columns)]
+    frame, axes = data.readings.frame, {}
+    for name in place.columns:
+        plain = name == place.time or name not in place.points
+        column = place.hours(frame) if plain else frame[name].to_numpy(np.float64)
+        low, high = column.min(), column.max()
+        margin = _MARGIN * (high - low)
+        axes[name] = np.linspace(low - margin, high + margin, number)
+    if place.degrees:
+        latitude = place.points[1]
+        axes[latitude] = np.clip(axes[latitude], -90.0, 90.0)
+    return axes
+
+
+def predict_grid(model: Model, data: Any, grid: dict[str, Array], observed: Any = None) -> Any:
+    """What would be read on a grid, given all readings of a table, as an xarray Dataset.
+
+    Args:
+        model: of a field.
+        data: the data set.
+        grid: from `grid_of`.
+        observed: other `Readings` of the same columns.
+    """
+    from tfpn import grids, tasks
+
+    readings = data.readings if observed is None else observed
+    place = data.columns.coordinates
+    query = grids.grid_points(grid, _on_sphere(place))
+    found = tasks.interpolate(model, readings.observed(), query)
+    several = data.columns.example is not None
+    return grids.to_xarray(
+        found,
+        grid,
+        channels=list(data.columns.values),
+        example=data.columns.example if several else None,
+        examples=[str(label) for label in readings.examples] if several else None,
+    )
+
+
+def _on_sphere(place):
+    if not place.degrees:
+        return None
+    from tfpn.coordinates import sphere
+
+    if place.time is None:
+        return sphere
+    return lambda points: np.concatenate([sphere(points[:, :2]), points[:, 2:]], axis=1)
+
+
+def write_netcdf(path: PathLike, found: Any) -> None:
+    """Writes an xarray Dataset as NetCDF, whole or not at all."""
+    write(path, bytes(found.to_netcdf(None, engine="scipy")))
+
+
+def write_maps(folder: Path, model: Model, data: Any) -> list[Path]:
+    """Writes map.png and map.nc, or series, of all readings; gives their paths, if any."""
+    grid = grid_of(data)
+    if grid is None:
+        return []
+    found = predict_grid(model, data, grid)
+    drawn = folder / (MAP if len(grid) == 2 else SERIES)
+    picture(found, data, drawn)
+    write_netcdf(drawn.with_suffix(".nc"), found)
+    return [drawn, drawn.with_suffix(".nc")]
+
+
+def picture(found: Any, data: Any, path: PathLike, observed: Any = None) -> None:
+    """Draws a field on a grid with the readings that it comes from, as PNG."""
+    from tfpn import figures
+
+    readings = data.readings if observed is None else observed
+    place = data.columns.coordinates
+    shown = {name: readings.frame[name].to_numpy() for name in place.points}
+    if place.time is not None:
+        shown[place.time] = place.hours(readings.frame)
+    for channel, name in enumerate(readings.names):
+        shown[name] = readings.values[:, channel]
+    if data.columns.example is not None:
+        labels = [str(label) for label in readings.examples]
+        shown[data.columns.example] = np.array(labels, object)[readings.rows]
+    aspect: Any = "equal" if len(place.points) == 2 else "auto"
+    if place.degrees:
+        middle = np.radians(np.mean(found[place.points[1]].values))
+        aspect = 1.0 / max(np.cos(middle), 0.1)
+    figures.save(figures.field_map(found, shown, aspect=aspect), path)
+
+
+def table_at(model: Model, data: Any, frame: Any, observed: Any = None) -> dict[str, Any]:
+    """Predictions of readings at a table's places, as columns.
+
+    Args:
+        model: of a field.
+        data: the data set, whose columns the table has (those of coordinates, and of the example).
+        frame: a pandas DataFrame.
+        observed: as in `predict_grid`.
+
+    Returns:
+        The table's own columns of coordinates and, for each of the values, mean and "_std".
+
+    Raises:
+        ValueError: if a column is missing or an example has no readings.
+    """
+    from tfpn import tables, tasks
+
+    readings = data.readings if observed is None else observed
+    columns = data.columns
+    label = [] if columns.example is None else [columns.example]
+    tables.check_columns(frame, label)
+    places = columns.coordinates.read(frame).astype(np.float32)
+    number = {name: k for k, name in enumerate(readings.examples)}
+    rows = np.zeros(len(frame), int)
+    if label:
+        named = tables.labels(frame, label[0]).tolist()
+        unknown = [name for name in named if name not in number]
+        if unknown:
+            raise ValueError(
+                f"column {label[0]!r} holds {unknown[0]!r}, of which there is no reading."
+            )
+        rows = np.array([number[name] for name in named], int)
+    x, names = readings.observed(), columns.values
+    mean, std = np.zeros((2, len(frame), len(names)))
+    for example, group in itertools.groupby(np.argsort(rows, kind="stable"), key=lambda r: rows[r]):
+        some = np.array(list(group))
+        given = {key: array[example : example + 1] for key, array in x.items()}
+        found = tasks.interpolate(model, given, places[some][None])
+        mean[some], std[some] = found.mean[0], found.std[0]
+    kept = {name: frame[name].to_numpy() for name in [*label, *columns.coordinates.columns]}
+    for channel, name in enumerate(names):
+        kept |= {name: mean[:, channel], f"{name}_std": std[:, channel]}
+    return kept

@@ -1,0 +1,192 @@
+"""What differs between tasks in a run: batches, loss, figures of merit and pictures.
+
+`task_of` gives the object for a data set. A further task is a class here, and nothing else.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfpn import evaluation, recipes
+from tfpn.training import field_outputs
+from tfpn.training.batches import HiddenBatches
+from tfpn.training.evaluation import class_probabilities
+from tfpn.training.fitting import compile_model, make_batches
+from tfpn.training.folder import FEATURE_MAPS, QQ, RELIABILITY
+from tfpn.types import Array, Model
+
+# Batches of an epoch at least, where there are few examples to hide readings of.
+_STEPS = 10
+
+
+class Classification:
+    """Logits and labels."""
+
+    name = "classification"
+    needs_test = True
+    # Of the result, under test_ and validation_.
+    shown: Any = ("error", "accuracy", "nll", "brier", "ece", "auroc", "average_precision")
+    chosen: Any = ("accuracy", "auroc", "average_precision")
+
+    def batches(self, recipe: Any, model: Model, data: Any) -> Any:
+        """The training batches."""
+        return make_batches(recipe, recipes.model_inputs(model, data.train), data.train.y)
+
+    def adapt(self, model: Model, data: Any, verbose: Any) -> None:
+        """Starts the model from the data."""
+        model.adapt(data.train.x)
+
+    def compile(self, model: Model, training: Mapping[str, Any], steps: int) -> None:
+        """Compiles the model."""
+        compile_model(model, training, steps)
+
+    def held_out(self, model: Model, part: Any) -> tuple[Any, Any] | None:
+        """Inputs and targets of a part, or None without one."""
+        return part and (recipes.model_inputs(model, part), part.y)
+
+    def finish(self, model: Model, data: Any, batch_size: int) -> None:
+        """What is done after the last epoch."""
+
+    def predictions(self, model: Model, part: Any, batch_size: int) -> Any:
+        """What `figures` and `draw` are about."""
+        return class_probabilities(model, recipes.model_inputs(model, part), batch_size=batch_size)
+
+    def figures(self, found: Any, part: Any, bins: int = evaluation.BINS) -> dict[str, float]:
+        """Figures of merit of predictions of a part."""
+        return evaluation.classification_metrics(found, part.y, bins)
+
+    def draw(self, folder: Path, model: Model, data: Any, found: Any) -> list[Path]:
+        """Writes the pictures of a run, but for its learning curves; gives their paths."""
+        from tfpn import figures
+
+        drawn = {folder / RELIABILITY: figures.reliability_diagram(found, data.test.y)}
+        seen = np.flatnonzero(np.isfinite(data.test.x["variance"]).any((1, 2)))
+        inputs = recipes.model_inputs(model, data.test)
+        examples = {key: array[seen[:4]] for key, array in inputs.items()}
+        if len(seen) and examples["points"].shape[-1] <= 2:
+            drawn[folder / FEATURE_MAPS] = figures.feature_maps(model, examples)
+        for path, picture in drawn.items():
+            figures.save(picture, path)
+        return list(drawn)
+
+
+class _Numbers(Classification):
+    """Targets that are numbers, NaN where there is none."""
+
+    needs_test = False
+    shown = ("rmse", "mae", "nll", "crps", "coverage_95")
+    chosen = shown
+    _loss: Any = None
+
+    def adapt(self, model, data, verbose):
+        model.adapt(data.train.x, data.train.y, verbose=verbose)
+
+    def compile(self, model, training, steps):
+        rate = training["learning_rate"]
+        if training["schedule"] == "cosine":
+            rate = keras.optimizers.schedules.CosineDecay(rate, max(1, training["epochs"] * steps))
+        model.compile(keras.optimizers.Adam(rate, clipnorm=1.0), self._loss(), metrics=["mae"])
+
+    def figures(self, found, part, bins=evaluation.BINS):
+        def of(*channels):
+            some = (array if array is None else array[..., channels] for array in found)
+            return evaluation.regression_metrics(part.y[..., channels], *some)
+
+        whole = of(*range(part.y.shape[-1]))
+        if part.y.shape[-1] == 1:
+            return whole
+        # Several numbers may have different units.
+        each = {
+            name: of(channel)
+            for channel, name in enumerate(part.names)
+            if np.isfinite(part.y[..., channel]).any()
+        }
+        return {**whole, "by_target": each}
+
+    def draw(self, folder, model, data, found):
+        from tfpn import figures
+
+        if found is None or found[1] is None:
+            return []
+        measured = np.isfinite(data.test.y)
+        residuals = (data.test.y - found[0])[measured]
+        figures.save(figures.qq_plot(residuals, found[1][measured]), folder / QQ)
+        return [folder / QQ]
+
+
+class Regression(_Numbers):
+    """Numbers of each example."""
+
+    name = "regression"
+    _loss = keras.losses.MeanSquaredError
+
+    def finish(self, model, data, batch_size):
+        """Calibrates on the validation part, where the model says how sure it is."""
+        if data.validation is not None and model.finite_variance:
+            model.calibrate(data.validation.x, data.validation.y, batch_size=batch_size)
+
+    def predictions(self, model, part, batch_size):
+        return regression(model, part.x, batch_size)
+
+
+class Field(_Numbers):
+    """Readings at places where there is none."""
+
+    name = "field"
+
+    def _loss(self):
+        from tfpn.losses import GaussianNLL
+
+        return GaussianNLL()
+
+    def batches(self, recipe, model, data):
+        training = recipe.sections["training"]
+        size = training["batch_size"]
+        repeats = -(-_STEPS * size // len(data.train)) if len(data.train) < _STEPS * size else 1
+        by = "reading" if recipe.sections["model"].get("input_noise") == "channel" else "point"
+        repeats = min(repeats, _STEPS)
+        return HiddenBatches(
+            data.train.x, by=by, batch_size=size, repeats=repeats, seed=training["seed"]
+        )
+
+    def adapt(self, model, data, verbose):
+        model.adapt(data.train.x, verbose=verbose)
+
+    def held_out(self, model, part):
+        return part and ({**part.x, "query": part.query}, part.y)
+
+    def predictions(self, model, part, batch_size):
+        from tfpn.tasks import interpolate
+
+        found = interpolate(model, part.x, part.query, batch_size=batch_size)
+        return found.mean, found.std
+
+    def draw(self, folder, model, data, found):
+        written = field_outputs.write_maps(folder, model, data)
+        if not written:
+            print(
+                "no map: there are covariates or more than two coordinates; `tfpn predict RUN "
+                "TABLE` takes a table of places",
+                file=sys.stderr,
+            )
+        return [*super().draw(folder, model, data, found), *written]
+
+
+def regression(model: Model, x: Any, batch_size: int = 50) -> tuple[Array, Array | None]:
+    """Means and standard deviations [B, outputs] of a regression model, or means and None."""
+    if not model.finite_variance:
+        return np.asarray(model.predict(x, batch_size=batch_size, verbose=0)), None
+    found = model.predict_distribution(x, batch_size=batch_size)
+    return np.asarray(found.mean()), np.asarray(found.stddev())
+
+
+_TASKS: dict[str, Any] = {task.name: task for task in (Classification, Regression, Field)}
+
+
+def task_of(data: Any) -> Any:
+    """The task of a data set; classification where it does not say."""
+    return _TASKS[getattr(data, "task", Classification.name)]()
