@@ -54,7 +54,7 @@ class Network:
         self.layers = self._build(seed, blocks, "none")
         self.blocks = [Block.of(convolution, mix) for convolution, mix in self.layers]
 
-    def _build(self, seed, blocks, uncertainty, **more):
+    def _build(self, seed, blocks, uncertainty, later_noise=None, **more):
         import keras
         import tensorflow as tf
 
@@ -64,7 +64,12 @@ class Network:
         layers, in_channels = [], 1
         for number in range(1, blocks + 1):
             convolution = tfpn.layers.PNConv(
-                self.channels, uncertainty=uncertainty, stream=number, **more, **self.options
+                self.channels,
+                uncertainty=uncertainty,
+                stream=number,
+                observation_noise=later_noise if number > 1 else None,
+                **more,
+                **self.options,
             )
             mix = tfpn.layers.ChannelMix(self.channels, dtype=self.options["dtype"])
             keys = (("points", self.dim), ("values", in_channels), ("variance", in_channels))
@@ -79,11 +84,16 @@ class Network:
         """Pairs of layers with these weights in the variant's mode."""
         mode, more = variant.mode, {"rank": variant.rank}
         if mode == "draws":
-            mode, more = "sampled", {"num_samples": variant.rank}
+            # Draws are readings without a variance: a nugget is the layers' own noise.
+            noise = np.sqrt(variant.nugget) if variant.nugget else None
+            mode, more = "sampled", {"num_samples": variant.rank, "later_noise": noise}
         layers = self._build(0, len(self.layers), mode, **more)
         for new, old in zip(layers, self.layers, strict=True):
             for layer, source in zip(new, old, strict=True):
-                layer.set_weights(source.get_weights())
+                known = {weight.name: weight for weight in source.weights}
+                for weight in layer.weights:
+                    if weight.name in known:
+                        weight.assign(known[weight.name])
         return layers
 
 

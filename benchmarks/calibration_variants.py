@@ -17,7 +17,8 @@ class Variant:
             standard deviation of largest marginal likelihood, with the variances as the values'
             noise, or "fit to means" for those of the means, as if they were exact.
         nugget: variance of independent errors that the later layers' priors have besides, in units
-            of the mean square of their input; with "fit" it is fitted too.
+            of the mean square of their input; with "fit" it is fitted too. Of "draws" it is the
+            variance of the later layers' own noise.
         centred: subtracts each channel's mean from the later layers' input, and adds its flow.
     """
 
@@ -43,7 +44,7 @@ MODES = (
     Variant("diagonal"),
     *(Variant("low_rank", rank) for rank in (4, 8, 16)),
     Variant("joint"),
-    Variant("draws", 64),
+    *(Variant("draws", 64, nugget=nugget) for nugget in (0.0, 1e-3, 1e-2)),
     Variant("sampled"),
 )
 NUGGETS = (1e-3, 1e-2, 1e-1)
