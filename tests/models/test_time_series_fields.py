@@ -41,7 +41,7 @@ def test_before_training_each_channel_is_a_gp_regression():
             np.testing.assert_allclose(found[example, :, channel, 0], mean, atol=1e-3)
             expected = np.diag(covariance) + noise
             np.testing.assert_allclose(found[example, :, channel, 1], expected, rtol=1e-3)
-    with pytest.raises(ValueError, match="ask predict_field"):
+    with pytest.raises(ValueError, match="call predict_field"):
         model.input_process({k: v for k, v in x.items() if k != "query"}, x["query"])
 
 

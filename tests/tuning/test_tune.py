@@ -31,7 +31,7 @@ def test_trials_and_the_training_on_all_data(quick, tmp_path, capsys, monkeypatc
         sizes.append(len(y))
         return training.make_batches(recipe, x, y)
 
-    monkeypatch.setattr("tfpn.training.run.make_batches", make_batches)
+    monkeypatch.setattr("tfpn.training.tasks.make_batches", make_batches)
     folder = tmp_path / "search"
     rates = "training.learning_rate=[0.01, 1e38]"
     command = ["tune", "digits", *SET, "--space", rates, "--space", "model.channels=[2, 3]"]

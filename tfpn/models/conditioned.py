@@ -28,11 +28,11 @@ class ConditionedField:
 
     def __init__(self, model: Model, x: Observations) -> None:
         self._model = model
-        self._path = model._need_field("conditioned")
+        self._field = model._need_field("conditioned")
         inputs = model.inputs_dict
         self._dim, self._channels = (inputs[key].shape[-1] for key in ("points", "values"))
         x = self._checked({key: x[key] for key in KEYS if key in x} if isinstance(x, dict) else x)
-        kriging = self._path.kriging
+        kriging = self._field.kriging
         observed = kriging._in_float64(*self._own(x))
         trend = tf.exp(2.0 * tf.cast(kriging.log_trend_std, tf.float64))
         self._sequence = start(
@@ -109,7 +109,7 @@ class ConditionedField:
     def _kriged(self, query, noise):
         import tensorflow_probability as tfp
 
-        kriging, dtype = self._path.kriging, self._model.inputs_dict["points"].dtype
+        kriging, dtype = self._field.kriging, self._model.inputs_dict["points"].dtype
         places = tf.cast(self._scaled(query), tf.float64)
         mean, variance, factor = self._sequence.predict(
             places, kriging.basis_at(places), kriging._dof()
@@ -118,8 +118,8 @@ class ConditionedField:
         kriged = {"values": mean, "variance": variance, "noise": (own * factor)[:, None]}
         kriged = {key: tf.cast(value, kriging.algebra_dtype) for key, value in kriged.items()}
         # A network that adds nothing.
-        none = tf.zeros([*mean.shape[:2], 2 * self._path.sum.outputs], kriging.algebra_dtype)
-        moments = self._path.sum(kriged, {"values": none, "variance": none})
+        none = tf.zeros([*mean.shape[:2], 2 * self._field.sum.outputs], kriging.algebra_dtype)
+        moments = self._field.sum(kriged, {"values": none, "variance": none})
         mean, std = self._model._moments_in_units(
             {key: np.asarray(value) for key, value in moments.items()}, noise
         )
@@ -128,13 +128,13 @@ class ConditionedField:
     def _append(self, x):
         points, values, variance = self._own(x)
         self._sequence = self._sequence.update(
-            points, self._path.kriging.basis_at(points), values, variance
+            points, self._field.kriging.basis_at(points), values, variance
         )
         self._x = {key: np.concatenate([self._x[key], x[key]], axis=1) for key in KEYS}
 
     def _own(self, x):
         """Points, values and variances as kriging takes them, in float64."""
-        values, variance = self._path.units.apply(
+        values, variance = self._field.units.apply(
             np.asarray(x["values"], np.float64), np.asarray(x["variance"], np.float64)
         )
         seen = np.isfinite(x["variance"]).any(-1, keepdims=True)

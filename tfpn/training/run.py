@@ -88,7 +88,7 @@ def train(
     Example:
 
     >>> import tempfile
-    >>> from tfpn.training import load_run
+    >>> from tfpn.training import evaluate, load_run
     >>> recipe = recipes.load("digits")
     >>> few = ("data.keep=9", "data.views=1", "data.test_fraction=0.85", "training.epochs=1")
     >>> for value in (*few, "model.num_blocks=1", "model.channels=4"):
