@@ -208,8 +208,7 @@ class TestWarnings:
         assert self.fit("classes", mixed, validation_data=(x, mixed)) == []
 
 
-@pytest.mark.parametrize("scale", [1e-34, 1e34])
-@pytest.mark.parametrize("name", ["planar", "fields"])
+@pytest.mark.parametrize(("name", "scale"), [("planar", 1e34), ("fields", 1e-34)])
 def test_deviations_whose_squares_float32_does_not_hold(name, scale):
     x, y = problem(name)
     x = {key: value.astype("float32") for key, value in x.items()}

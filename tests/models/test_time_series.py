@@ -87,6 +87,7 @@ def test_gradients_are_finite(options):
         assert np.all(np.isfinite(gradient)), weight.path
 
 
+@pytest.mark.graphs  # sixty steps
 def test_it_learns_with_class_weights():
     model = small(
         dtype="float32", perturbed=False, num_blocks=1, query=7, missingness="counts", num_statics=2

@@ -40,7 +40,7 @@ PLAIN, TURNING = tfpn.models.PNCNN, tfpn.models.SteerablePNCNN
 SERIES = tfpn.models.PNTimeSeriesClassifier
 STEERABLE = {**SMALL, "copies": 2, "frequencies": (0, 1), "num_blocks": 1, "seed": 0}
 CASES = {
-    "box": (PLAIN, plane, {**SMALL, "channels": 3, "kernel": MIXTURE}, BOX),
+    "box": (PLAIN, plane, {**SMALL, "channels": 3, "kernel": MIXTURE, "num_blocks": 1}, BOX),
     "grid": (SERIES, series, {**SMALL, "channels": 3, "in_channels": 2, "query": 5}, STAY),
     "union": (
         SERIES, series,
