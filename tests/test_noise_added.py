@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
+from augmentation_ways import ways
 
 import tfpn
 from tfpn.augmentation import add_noise
@@ -17,16 +17,7 @@ def example(num_examples=500, dtype=np.float32):
     return {key: array.astype(dtype) for key, array in x.items()}
 
 
-def by_pipeline(x, highest, seed=0, **options):
-    rng = tf.random.Generator.from_seed(seed)
-    batches = tf.data.Dataset.from_tensors(x).map(lambda x: add_noise(x, highest, rng, **options))
-    return {key: np.asarray(tensor) for key, tensor in next(iter(batches)).items()}
-
-
-def by_array(x, highest, seed=0, **options):
-    return add_noise(x, highest, np.random.default_rng(seed), **options)
-
-
+by_array, by_pipeline = ways(add_noise)
 both = pytest.mark.parametrize("way", [by_array, by_pipeline])
 
 

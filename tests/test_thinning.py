@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from augmentation_ways import ways
 
 import tfpn
 from tfpn.augmentation import thin
@@ -22,17 +23,7 @@ def seen(x):
     return np.isfinite(x["variance"])
 
 
-def by_pipeline(x, keep=(0.1, 1.0), seed=0, **options):
-    """`thin` on the whole batch inside of a pipeline."""
-    rng = tf.random.Generator.from_seed(seed)
-    batches = tf.data.Dataset.from_tensors(x).map(lambda x: thin(x, keep, rng, **options))
-    return {key: np.asarray(tensor) for key, tensor in next(iter(batches)).items()}
-
-
-def by_array(x, keep=(0.1, 1.0), seed=0, **options):
-    return thin(x, keep, np.random.default_rng(seed), **options)
-
-
+by_array, by_pipeline = ways(thin, (0.1, 1.0))
 both = pytest.mark.parametrize("way", [by_array, by_pipeline])
 
 

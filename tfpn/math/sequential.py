@@ -4,7 +4,7 @@ The covariance matrix of N readings has a Cholesky factor L. Those of m more rea
 
     A' = [[A, k], [k^T, c]]    L' = [[L, 0], [l^T, M]]    l = L^-1 k   M M^T = c - l^T l
 
-    A' = [[A, k], [k^T, c]]   L' = [[L, 0], [l^T, M]]   l = L^-1 k   M M^T = c - l^T l
+A is that of the readings with their noise, and of the trend with its prior V. With the values y and
 the white values ``w = L^-1 y``, what `tfpn.math.kriging.krige` finds is
 
     mean = (L^-1 k_q)^T w     var = k(q, q) - |L^-1 k_q|^2     q = |w|^2

@@ -174,7 +174,7 @@ def _load(hypermodel, algorithm, objective, final):
             "its validation part could be trained on; search with --no-final"
         )
     data = recipes.load_data(recipe)
-    task = getattr(data, "task", "classification")
+    task = training.task_of(data).name
     if task != "classification":
         raise recipes.RecipeError(
             f"[data] {recipe.sections['data']['name']}: found the task {task}; the search is for "
