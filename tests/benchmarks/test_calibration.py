@@ -1,13 +1,10 @@
 import csv
-import pathlib
-import sys
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
-import calibration
-import calibration_truth as truth
+from benchmarks.calibration import run as calibration
+from benchmarks.calibration import truth
 
 
 def options(*arguments):

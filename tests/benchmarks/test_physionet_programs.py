@@ -1,7 +1,5 @@
 import dataclasses
 import json
-import pathlib
-import sys
 
 import keras
 import numpy as np
@@ -9,13 +7,11 @@ import pytest
 import scipy.stats
 from physionet_records import random_records, write
 
+from benchmarks.physionet_baselines import run as physionet_baselines
+from benchmarks.physionet_configurations import run as physionet_configurations
+from benchmarks.physionet_parts import binned, first
+from benchmarks.tables import append_rows, read_rows
 from tfpn import datasets, recipes
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
-import physionet_baselines
-import physionet_configurations
-from physionet_parts import binned, first
-from tables import append_rows, read_rows
 
 pytestmark = pytest.mark.usefixtures("all_eagerly")  # few steps do not pay for tracing
 

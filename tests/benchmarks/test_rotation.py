@@ -1,6 +1,4 @@
 import csv
-import pathlib
-import sys
 import tomllib
 
 import keras
@@ -8,10 +6,8 @@ import numpy as np
 import pytest
 
 import tfpn
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
-import rotation
-from tables import read_rows
+from benchmarks.rotation import run as rotation
+from benchmarks.tables import read_rows
 
 pytestmark = pytest.mark.usefixtures("all_eagerly")  # one step does not pay for tracing
 

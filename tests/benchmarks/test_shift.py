@@ -1,20 +1,12 @@
 """What the shift benchmark does to data, and what it makes of results."""
 
-import pathlib
-import sys
-
 import numpy as np
 import pytest
 import scipy.special
 
 import tfpn
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
-import shift
-import shift_baselines
-import shift_data
-import shift_report
-import shift_tfpn
+from benchmarks.shift import baselines, models, report, sets
+from benchmarks.shift import run as shift
 
 
 def series(examples=300, points=20, channels=6):
@@ -35,23 +27,23 @@ def seen(x):
 @pytest.mark.parametrize(("name", "share"), [("-50%", 0.5), ("-80%", 0.8)])
 def test_dropped_readings(name, share):
     x = series()
-    found = shift_data.scenario(name, x, seed=1)
+    found = sets.scenario(name, x, seed=1)
     left = seen(found)[seen(x)].mean()
     # Binomial; the share that stays, within 4 standard deviations.
     assert left == pytest.approx(1 - share, abs=4 * np.sqrt(share * (1 - share) / seen(x).sum()))
     np.testing.assert_array_equal(found["values"][seen(found)], x["values"][seen(found)])
     np.testing.assert_array_equal(found["points"], x["points"])
-    again, other = (shift_data.scenario(name, x, seed)["variance"] for seed in (1, 2))
+    again, other = (sets.scenario(name, x, seed)["variance"] for seed in (1, 2))
     np.testing.assert_array_equal(found["variance"], again)
     assert not np.array_equal(found["variance"], other)
-    whole = shift_data.scenario("whole", x, seed=1)
+    whole = sets.scenario("whole", x, seed=1)
     np.testing.assert_array_equal(whole["variance"], x["variance"])
 
 
 @pytest.mark.parametrize("deviation", [0.3, 1.0])
 def test_noise_is_added_and_told(deviation):
     x = series()
-    found = shift_data.scenario(f"noise {deviation:g}", x, seed=1)
+    found = sets.scenario(f"noise {deviation:g}", x, seed=1)
     np.testing.assert_array_equal(seen(found), seen(x))
     np.testing.assert_allclose(
         found["variance"][seen(x)], x["variance"][seen(x)] + deviation**2, rtol=1e-6
@@ -65,26 +57,26 @@ def test_noise_is_added_and_told(deviation):
 
 def test_dead_channels():
     x = series()
-    found = shift_data.scenario("dead third", x, seed=1)
+    found = sets.scenario("dead third", x, seed=1)
     alive = seen(found).any(1)
     assert (alive.sum(-1) == 4).all()  # of 6
     np.testing.assert_array_equal(seen(found), seen(x) & alive[:, None])
     # Each channel in a third of the examples.
     assert np.abs(alive.mean(0) - 2 / 3).max() < 4 * np.sqrt(2 / 9 / 300)
     with pytest.raises(ValueError, match="a third of 2 channels cannot be dead"):
-        shift_data.kill_channels(series(channels=2), np.random.default_rng(0))
-    assert shift_data.scenarios("whole", 6)[-1] == "dead third"
-    assert "dead third" not in shift_data.scenarios("whole", 1)
-    assert shift_data.scenarios("fifth", 6) == ("-80%",)
+        sets.kill_channels(series(channels=2), np.random.default_rng(0))
+    assert sets.scenarios("whole", 6)[-1] == "dead third"
+    assert "dead third" not in sets.scenarios("whole", 1)
+    assert sets.scenarios("fifth", 6) == ("-80%",)
 
 
 def test_training_parts_and_copies():
     x = series(60)
-    data = shift_data.Set(shift_data.Part(x, np.arange(60) % 2), None, 2, None)
-    assert shift_data.training_part(data, "whole", 0) is data.train
-    part = shift_data.training_part(data, "fifth", 0)
+    data = sets.Set(sets.Part(x, np.arange(60) % 2), None, 2, None)
+    assert sets.training_part(data, "whole", 0) is data.train
+    part = sets.training_part(data, "fifth", 0)
     assert seen(part.x)[seen(x)].mean() == pytest.approx(0.2, abs=0.02)
-    copies, groups = shift_data.thinned_copies(data.train, seed=0)
+    copies, groups = sets.thinned_copies(data.train, seed=0)
     assert len(copies.y) == 8 * 60 and np.bincount(groups).tolist() == [8] * 60
     np.testing.assert_array_equal(copies.y, data.train.y[groups])
     np.testing.assert_array_equal(copies.x["variance"][:60], x["variance"])
@@ -94,9 +86,9 @@ def test_training_parts_and_copies():
 
 
 def test_interpolation_against_a_loop():
-    x = shift_data.scenario("-80%", series(10), seed=0)
+    x = sets.scenario("-80%", series(10), seed=0)
     grid = np.linspace(0, 1, 7)
-    found = shift_data.interpolated(x, grid)
+    found = sets.interpolated(x, grid)
     for example, channel in np.ndindex(10, 6):
         some = seen(x)[example, :, channel]
         expected = np.zeros(7)
@@ -117,7 +109,7 @@ def test_sequences_of_the_recurrent_network():
         [0, 4, 0, 1, 0.3, 0.5, 1],
         [0, 0, 0, 0, 0, 0, 0],
     ]
-    np.testing.assert_allclose(shift_baselines.sequences(x)[0], expected, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(baselines.sequences(x)[0], expected, rtol=1e-6, atol=1e-7)
 
 
 def test_logistic_regression_in_the_space_of_inner_products():
@@ -128,10 +120,10 @@ def test_logistic_regression_in_the_space_of_inner_products():
     features = rng.normal(size=(40, 100)).astype(np.float32)
     labels = np.argmax(features[:, :3] + 0.5 * rng.normal(size=(40, 3)), axis=-1)
     others = rng.normal(size=(9, 100)).astype(np.float32)
-    found = shift_baselines.logistic_regression(features, labels, np.arange(40), 0)(others)
+    found = baselines.logistic_regression(features, labels, np.arange(40), 0)(others)
     scaled = [(f - features.mean(0)) / features.std(0) / 10 for f in (features, others)]
     distances = []
-    for strength in shift_baselines.STRENGTHS:
+    for strength in baselines.STRENGTHS:
         model = LogisticRegression(C=100 * strength, max_iter=2000, tol=1e-6)
         expected = model.fit(scaled[0], labels).predict_proba(scaled[1])
         distances.append(np.abs(expected - found).max())
@@ -140,16 +132,16 @@ def test_logistic_regression_in_the_space_of_inner_products():
 
 def test_forest_and_clear_messages():
     x = series(30)
-    data = shift_data.Set(shift_data.Part(x, np.arange(30) % 2), None, 2, np.linspace(0, 1, 5))
-    found = shift_baselines.forest(data, data.train, 0, True)(x)
+    data = sets.Set(sets.Part(x, np.arange(30) % 2), None, 2, np.linspace(0, 1, 5))
+    found = baselines.forest(data, data.train, 0, True)(x)
     np.testing.assert_allclose(found.sum(-1), 1)
     assert found.min() > 0
-    flat = shift_data.Set(data.train, None, 2, None)
+    flat = sets.Set(data.train, None, 2, None)
     for model in ("minirocket", "hydra", "forest"):
         with pytest.raises(ValueError, match=f"{model} needs series|Hydra|No module"):
-            shift_baselines.MODELS[model](flat, data.train, 0, False)
+            baselines.MODELS[model](flat, data.train, 0, False)
     with pytest.raises(ValueError, match="no model is called 'diagonal\\+more'"):
-        shift_tfpn.trainer("diagonal+more")
+        models.trainer("diagonal+more")
     with pytest.raises(SystemExit):
         shift.main(["--models", "nothing"])
 
@@ -162,11 +154,11 @@ def test_report(tmp_path):
     ]:
         row = {"set": "S", "trained": "whole", "test": test, "model": model, "seed": seed}
         rows.append({**row, "accuracy": 0.9, "nll": nll, "ece": nll / 10, "fit_seconds": 3})
-    found = shift_report.cells(rows)
+    found = report.cells(rows)
     assert found["S", "whole", "whole"]["a"] == pytest.approx((0.9, 0.3, 0.03))
-    first = shift_report.summary(found).splitlines()[2]
+    first = report.summary(found).splitlines()[2]
     assert first.startswith("| a | 2 | 50 % | 0.400 | 5.0 % | 100 % | 0.0 %")
-    shift_report.write(rows, tmp_path)
+    report.write(rows, tmp_path)
     text = (tmp_path / "table.md").read_text()
     assert "| 90.0 / 0.300 / 3.0 | **90.0 / 0.100 / 1.0** |" in text
     assert (tmp_path / "shift.png").stat().st_size > 1000
@@ -175,8 +167,8 @@ def test_report(tmp_path):
 @pytest.mark.usefixtures("eagerly")
 def test_a_model_of_this_library():
     x = series(12, points=6, channels=2)
-    data = shift_data.Set(shift_data.Part(x, np.arange(12) % 2), None, 2, np.linspace(0, 1, 5))
-    settings = shift_tfpn.Settings(channels=2, blocks=1, query=3, steps=2)
-    model = shift_tfpn.fit("diagonal", False, data, data.train, 0, True, settings)
+    data = sets.Set(sets.Part(x, np.arange(12) % 2), None, 2, np.linspace(0, 1, 5))
+    settings = models.Settings(channels=2, blocks=1, query=3, steps=2)
+    model = models.fit("diagonal", False, data, data.train, 0, True, settings)
     logits = model.predict(x, verbose=0)
     assert logits.shape == (12, 2) and np.isfinite(scipy.special.softmax(logits, -1)).all()

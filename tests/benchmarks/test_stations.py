@@ -1,17 +1,13 @@
 """The benchmark of stations: what it reads, what it scores, and that nothing left out is seen."""
 
 import argparse
-import pathlib
-import sys
 
 import numpy as np
 import pytest
 
+from benchmarks.stations import baselines
+from benchmarks.stations import run as stations
 from tfpn import evaluation, losses
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
-import stations
-import stations_baselines
 
 
 @pytest.fixture
@@ -75,7 +71,7 @@ def test_baselines_never_see_what_is_left_out(path, monkeypatch):
         ask="stations", hidden=0.3, months=1, training_months=4, epochs=1, series=5, own_prior=0.5
     )
     kept = "ordinary kriging", "inverse distance"
-    chosen = {name: stations_baselines.BASELINES[name] for name in kept}
+    chosen = {name: baselines.BASELINES[name] for name in kept}
     monkeypatch.setattr(stations, "BASELINES", chosen)
     found = {
         name: scores

@@ -1,13 +1,8 @@
-import pathlib
-import sys
-
 import numpy as np
 import pytest
 
 import tfpn
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
-import time_series_bands
+from benchmarks.time_series_bands import run as time_series_bands
 
 
 def test_residuals_against_a_loop():

@@ -1,0 +1,1 @@
+"""Programs that measure tfpn: `python -m benchmarks.NAME.run` in the repository's root."""

@@ -1,0 +1,189 @@
+"""Zero-shot change of resolution: trained on MNIST at one lattice, tested at others.
+
+The paper's figure of that name.
+
+A PNCNN takes a lattice of any resolution as it is. The ordinary CNN gets images interpolated to the
+resolution that it was trained at ("cnn"), or as they are ("cnn_raw", the paper's way: the same
+network, whose filters then span another part of the image). All networks have the same width and
+depth and see the same images equally often.
+
+    python -m benchmarks.resolution.run --data-dir DIR
+    python -m benchmarks.resolution.run --data-dir DIR --images 60000 \\
+        --train-resolutions 6 8 10 12 16
+
+DIR holds mnist.npz. Writes `resolution.csv`, a row for each network and test resolution as soon as
+it is known, and `resolution.png` into the output folder. A network that the CSV has already is not
+trained again.
+"""
+
+import argparse
+import pathlib
+import time
+
+from benchmarks.tables import append_rows, read_rows
+
+MODES = ("diagonal", "none", "low_rank", "cnn")
+TITLES = {"cnn": "CNN, interpolated", "cnn_raw": "CNN, as they are"}
+FIELDS = (
+    *("mode", "train_resolution", "test_resolution", "seed", "images", "channels", "blocks"),
+    *("epochs", "error", "nll", "train_seconds"),
+)
+
+
+def lattice_images(part, resolution):
+    """The values of a lattice data set as images [B, resolution, resolution, 1]."""
+    return part.x["values"].reshape(-1, resolution, resolution, 1)
+
+
+def train_pncnn(data, options, uncertainty):
+    """A trained PNCNN; it is evaluated on observations."""
+    import keras
+
+    import tfpn
+
+    model = tfpn.models.PNCNN(
+        10,
+        channels=options.channels,
+        num_blocks=options.blocks,
+        num_basis=9,
+        uncertainty=uncertainty,
+        rank=options.rank,
+    )
+    model.adapt(data.train.x)
+    fit(model, data.train.x, data.train.y, options, keras)
+    return model
+
+
+def train_cnn(images, labels, options):
+    """A trained CNN of the same width and depth: 3 x 3 convolutions, no pooling but the last."""
+    import keras
+
+    model = keras.Sequential([keras.Input((None, None, 1))])
+    for _ in range(options.blocks):
+        model.add(keras.layers.Conv2D(options.channels, 3, padding="same", activation="relu"))
+        model.add(keras.layers.Conv2D(options.channels, 1))
+        model.add(keras.layers.BatchNormalization(momentum=0.95))
+    model.add(keras.layers.GlobalAveragePooling2D())
+    model.add(keras.layers.Dense(10))
+    fit(model, images, labels, options, keras)
+    return model
+
+
+def fit(model, x, y, options, keras):
+    """Adam at 3e-3 with cosine decay, batch 50, as the paper trains."""
+    steps = options.epochs * -(-len(y) // 50)
+    model.compile(
+        keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(3e-3, steps)),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    model.fit(x, y, batch_size=50, epochs=options.epochs, verbose=2)
+
+
+def measure(mode, resolution, options):
+    """Rows of the CSV for one network: trained at one resolution, tested at all."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    import tfpn
+
+    def load(resolution):
+        return tfpn.datasets.mnist_grid(
+            resolution, data_dir=options.data_dir, validation_fraction=0, limit=options.images
+        )
+
+    keras.utils.set_random_seed(options.seed)
+    data = load(resolution)
+    start = time.perf_counter()
+    if mode == "cnn":
+        model = train_cnn(lattice_images(data.train, resolution), data.train.y, options)
+    else:
+        model = train_pncnn(data, options, mode)
+    seconds = time.perf_counter() - start
+    for test_resolution in options.test_resolutions:
+        test = load(test_resolution).test
+        y = test.y[: options.test_images]
+        if mode == "cnn":
+            images = lattice_images(test, test_resolution)[: len(y)]
+            inputs = {"cnn": tf.image.resize(images, [resolution] * 2), "cnn_raw": images}
+        else:
+            inputs = {mode: {key: value[: len(y)] for key, value in test.x.items()}}
+        for name, x in inputs.items():
+            logits = model.predict(x, batch_size=50, verbose=0)
+            nll = keras.losses.sparse_categorical_crossentropy(y, logits, from_logits=True)
+            yield {
+                "mode": name,
+                **{"train_resolution": resolution, "test_resolution": test_resolution},
+                **{key: getattr(options, key) for key in FIELDS[3:8]},
+                "error": round(float(np.mean(np.argmax(logits, axis=-1) != y)), 4),
+                "nll": round(float(np.mean(nll)), 4),
+                "train_seconds": round(seconds),
+            }
+
+
+def draw(rows, path):
+    """Test error over test resolution: a panel for each mode, a line for each training."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    found = {row["mode"] for row in rows}
+    modes = [mode for mode in (*MODES, "cnn_raw") if mode in found]
+    figure, axes = plt.subplots(
+        1, len(modes), figsize=(3 * len(modes), 3), sharey=True, squeeze=False, layout="constrained"
+    )
+    for axis, mode in zip(axes[0], modes, strict=True):
+        chosen = [row for row in rows if row["mode"] == mode]
+        for trained in sorted({int(row["train_resolution"]) for row in chosen}):
+            line = sorted(
+                (int(row["test_resolution"]), 100 * float(row["error"]))
+                for row in chosen
+                if int(row["train_resolution"]) == trained
+            )
+            axis.plot(*zip(*line, strict=True), marker="o", label=f"trained at {trained}")
+        axis.set(title=TITLES.get(mode, mode), xlabel="test resolution")
+        axis.set_yscale("log")
+        axis.grid(alpha=0.3)
+    axes[0, 0].set_ylabel("test error in %")
+    axes[0, -1].legend(fontsize="small")
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def main(arguments=None):
+    """Trains what is missing in the CSV, and draws."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data-dir", required=True, help="folder of mnist.npz")
+    parser.add_argument("--output", type=pathlib.Path, default="runs/resolution")
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
+    parser.add_argument("--train-resolutions", type=int, nargs="+", default=[6, 10, 14])
+    parser.add_argument(
+        "--test-resolutions", type=int, nargs="+", default=[6, 7, 8, 9, 10, 12, 14, 16]
+    )
+    parser.add_argument("--images", type=int, default=3000, help="training images")
+    parser.add_argument("--test-images", type=int, default=1500)
+    parser.add_argument("--channels", type=int, default=24)
+    parser.add_argument("--blocks", type=int, default=3)
+    parser.add_argument("--rank", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    options.output.mkdir(parents=True, exist_ok=True)
+    path = options.output / "resolution.csv"
+    for mode in options.modes:
+        for resolution in options.train_resolutions:
+            if any(
+                (row["mode"], row["train_resolution"]) == (mode, str(resolution))
+                for row in read_rows(path)
+            ):
+                continue
+            rows = list(measure(mode, resolution, options))
+            append_rows(path, FIELDS, rows)
+            print(mode, resolution, [(row["test_resolution"], row["error"]) for row in rows])
+    draw(read_rows(path), options.output / "resolution.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""Are the bands of a time-series model's fits right, and does its regression know what it lacks?
+
+    python -m benchmarks.time_series_bands.run
+    python -m benchmarks.time_series_bands.run --data-dir data
+
+Fits: a fifth of the readings is left out of records that the model was not trained on, and
+predicted by the Gaussian processes that the first convolution fits to the rest
+(`PNTimeSeriesClassifier.input_process`), its noise added. A residual divided by its standard
+deviation should have the root mean square 1 and exceed 2 in 5 % of all cases.
+
+Regression: errors and predicted standard deviations where readings are left out of the records.
+
+With --data-dir the fits of a reference model on the first records of PhysioNet 2012's validation
+part; without it, fits and regression of a network trained on 225 of the records that
+`examples/own_time_series.py` makes up, for the 75 others. Prints a line of JSON for each row.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+
+import tfpn
+from benchmarks.physionet_parts import first
+from tfpn import augmentation, recipes, training
+from tfpn.training.batches import cut, lengths
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+import own_time_series
+
+# By the places of lactate, pulse and temperature.
+LACKING = {"all": [], "without the pulse": [1], "without lactate": [0], "none at all": [0, 1, 2]}
+# Of the marginal likelihood in the loss; the first one is the models' default.
+WEIGHTS = (5e-5, 0.1, 1.0)
+# Of training and calibration on parts of the records.
+KEEP, DROPPED, COPIES = (0.1, 1.0), 0.3, 4
+BATCH = 20  # records of one padded length
+
+
+def residuals(model, x, share=0.2, seed=0):
+    """Residuals of left-out readings divided by their standard deviations, a list by channel."""
+    seen = np.isfinite(x["variance"])
+    left_out = seen & (np.random.default_rng(seed).uniform(size=seen.shape) < share)
+    kept = {**x, "variance": np.where(left_out, np.inf, x["variance"]).astype("float32")}
+    noise = np.exp(2.0 * np.array(model.get_layer("conv_1").log_observation_noise))
+    result = [[] for _ in range(seen.shape[-1])]
+    for start in range(0, len(seen), BATCH):
+        rows = slice(start, start + BATCH)
+        longest = max(1, lengths(x["variance"][rows]).max())
+        some = cut({key: array[rows] for key, array in kept.items()}, longest)
+        fit = model.input_process(some, some["points"])
+        deviation = np.sqrt(fit.variance() + noise[:, None])
+        ratio = np.swapaxes((some["values"].swapaxes(1, 2) - fit.mean()) / deviation, 1, 2)
+        for channel, ratios in enumerate(result):
+            ratios += ratio[..., channel][left_out[rows, :longest, channel]].tolist()
+    return result
+
+
+def coverage(by_channel):
+    """What there is to say of residuals divided by their standard deviations."""
+    ratio = np.concatenate(by_channel)
+    return {
+        "left_out": len(ratio),
+        "outside_2_std": round(float(np.mean(np.abs(ratio) > 2.0)), 4),
+        "root_mean_square": round(float(np.sqrt(np.mean(np.square(ratio)))), 3),
+        "median_of_squares": round(float(np.median(np.square(ratio))), 3),
+    }
+
+
+def made_up():
+    """Standardised observations and outcomes of made-up records: for training and for testing."""
+    parts = own_time_series.prepare(*own_time_series.make_up(300, "regression"))[:2]
+    return [(part.x, np.array([float(outcome) for outcome in part.outcomes])) for part in parts]
+
+
+def fitted(x, y, weight, options):
+    """A network of days in hospital, calibrated on a fifth; y has been standardised."""
+    keras.utils.set_random_seed(0)
+    model = tfpn.models.PNTimeSeriesClassifier(
+        num_classes=None, num_outputs=1, in_channels=x["values"].shape[-1], channels=16,
+        num_blocks=2, query=24, missingness="counts", pooling=(0, 48),
+        marginal_likelihood_weight=weight, uncertainty=options.uncertainty,
+    )  # fmt: skip
+    kept = len(y) // 5
+    held = {key: array[:kept] for key, array in x.items()}
+    held_y, thinning = y[:kept], {}
+    if options.thinned:
+        thinning = {"thin": KEEP, "drop_channels": DROPPED}
+        copies = [
+            augmentation.thin(held, KEEP, np.random.default_rng(copy), drop_channels=DROPPED)
+            for copy in range(COPIES)
+        ]
+        held = {key: np.concatenate([copy[key] for copy in copies]) for key in held}
+        held_y = np.tile(held_y, COPIES)
+    rest = {key: array[kept:] for key, array in x.items()}
+    model.adapt(rest)
+    model.compile(keras.optimizers.Adam(1e-2), "mse")
+    labels = y[kept:].astype("float32")
+    batches = training.ShuffledBatches(rest, labels, 25, 0, by_length=True, **thinning)
+    anew = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, _: batches.set_epoch(epoch))
+    callbacks = [anew] if thinning else []
+    model.fit(batches, shuffle=False, epochs=options.epochs, callbacks=callbacks, verbose=0)
+    model.calibrate(held, held_y)
+    return model
+
+
+def without(x, channels):
+    """The observations with nothing read of some channels."""
+    variance = x["variance"].copy()
+    variance[..., channels] = np.inf
+    return {**x, "variance": variance}
+
+
+def report_made_up(options):
+    """Coverage by the weight of the marginal likelihood, and the regression's errors."""
+    (x, y), (test, test_y) = made_up()
+    middle, unit = y.mean(), y.std()
+    for weight in options.weights:
+        model = fitted(x, (y - middle) / unit, weight, options)
+        print(json.dumps({"weight": weight, **coverage(residuals(model, test))}), flush=True)
+        if weight != options.weights[0]:
+            continue
+        for name, channels in LACKING.items():
+            predicted = model.predict_distribution(without(test, channels))
+            error = predicted.mean().numpy()[:, 0] * unit + middle - test_y
+            row = {
+                "readings": name,
+                "root_mean_square_error": round(float(np.sqrt(np.mean(np.square(error)))), 2),
+                "mean_std": round(float(np.mean(predicted.stddev())) * unit, 2),
+            }
+            print(json.dumps(row), flush=True)
+
+
+def report_physionet(options):
+    """Coverage of a reference model's fits."""
+    model, recipe = training.load_run(options.model)
+    recipes.override(recipe, f"data.data_dir={json.dumps(options.data_dir)}")
+    part = first(recipes.load_data(recipe).validation, options.records)
+    print(json.dumps({"model": options.model, **coverage(residuals(model, part.x))}))
+
+
+def main(arguments=None):
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data-dir", help="as for tfpn.datasets.physionet2012")
+    parser.add_argument("--model", default="models/physionet2012-tuned", metavar="FOLDER")
+    parser.add_argument("--records", type=int, default=300, help="of the validation part")
+    parser.add_argument("--weights", type=float, nargs="+", default=WEIGHTS)
+    parser.add_argument("--uncertainty", default="diagonal", help="of the made-up records' network")
+    parser.add_argument("--thinned", action="store_true", help="train and calibrate it on parts")
+    parser.add_argument("--epochs", type=int, default=12, help="on the made-up records")
+    options = parser.parse_args(arguments)
+    if options.data_dir:
+        report_physionet(options)
+    else:
+        report_made_up(options)
+
+
+if __name__ == "__main__":
+    main()
