@@ -1,4 +1,6 @@
-"""Flesch reading ease of the guides: 206.835 - 1.015 words / sentences - 84.6 syllables / words.
+"""Flesch reading ease of guides and benchmarks.
+
+It is 206.835 - 1.015 words / sentences - 84.6 syllables / words.
 
     python docs/readability.py             # a line for each page, the hardest first
     python docs/readability.py --hard 5    # and the five longest sentences of each page
@@ -86,12 +88,13 @@ def reading_ease(markdown):
 
 
 def guides():
-    """Paths of the pages of docs/ that are not the reference's."""
-    return sorted(DOCS.glob("*.md"))
+    """Paths of the pages of docs/ and benchmarks/, without the reference and tables alone."""
+    benchmarks = DOCS.parent.joinpath("benchmarks").rglob("*.md")
+    return sorted(DOCS.glob("*.md")) + sorted(p for p in benchmarks if p.name != "table.md")
 
 
 def main(arguments=None):
-    """Prints the figures of every guide.
+    """Prints the figures of every page.
 
     Args:
         arguments: the command's words; those of the process by default.
@@ -99,11 +102,13 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hard", type=int, default=0, metavar="N", help="longest sentences shown")
     hard = parser.parse_args(arguments).hard
-    texts = {path.name: path.read_text(encoding="utf-8") for path in guides()}
-    print(f"{'page':20} ease  words a sentence  syllables a word")
+    texts = {
+        str(path.relative_to(DOCS.parent)): path.read_text(encoding="utf-8") for path in guides()
+    }
+    print(f"{'page':45} ease  words a sentence  syllables a word")
     for name in sorted(texts, key=lambda name: reading_ease(texts[name])[0]):
         ease, length, size = reading_ease(texts[name])
-        print(f"{name:20} {ease:4.1f}  {length:16.1f}  {size:16.2f}")
+        print(f"{name:45} {ease:4.1f}  {length:16.1f}  {size:16.2f}")
         for text in sorted(sentences(texts[name]), key=lambda text: -len(text.split()))[:hard]:
             print("    " + text.replace(_CODE, "`...`"))
 

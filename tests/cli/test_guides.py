@@ -1,4 +1,4 @@
-"""The guides are readable, and the site that shows them needs no network."""
+"""Guides and benchmarks are readable, and the site that shows them needs no network."""
 
 import re
 import runpy
@@ -12,7 +12,7 @@ READABILITY = runpy.run_path(str(ROOT / "docs" / "readability.py"))
 GUIDES = READABILITY["guides"]()
 
 
-@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_reading_ease(path):
     ease, _, _ = READABILITY["reading_ease"](path.read_text(encoding="utf-8"))
     assert ease > 50, "python docs/readability.py --hard 5 shows the longest sentences"

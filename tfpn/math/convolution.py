@@ -73,7 +73,7 @@ def convolve(
         variance_estimator: "exact", or "stochastic" for the unbiased estimate of the paper's
             appendix on PhysioNet 2012, which applies the posterior covariance of all outputs to
             random probes and never forms it. It is noisy, may be negative, and took longer than
-            the exact variance in all that was measured (`benchmarks/README.md`).
+            the exact variance in all that was measured (`benchmarks/variance_estimators`).
         num_probes: P, number of probes of "stochastic"; its error falls as P^(-1/2).
         probes: "rademacher" (+1 or -1) or "gaussian" (the paper's, with a larger error).
         seed: of the probes, an integer or an integer tensor [2]; needed with "stochastic".
