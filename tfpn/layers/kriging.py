@@ -54,8 +54,8 @@ class Kriging(Conditioned, GPPosteriorLayer):
 
     Output:
         A dict of values and variance [B, M, c] of the channels without noise, the variance "noise"
-        [B, 1 or M, c] of readings, and "residuals" [B, N, c], readings less the trend (0 where there is
-        none).
+        [B, 1 or M, c] of readings, and "residuals" [B, N, c], readings less the trend (0 where
+        there is none).
     """
 
     def __init__(
@@ -134,15 +134,17 @@ class Kriging(Conditioned, GPPosteriorLayer):
         Args:
             observed, basis, trend_variance: as in `tfpn.math.kriging.krige_likelihood`.
         """
+        given = observed, basis, trend_variance, self._dof()
         if self.neighbourhoods is None:
-            return krige_likelihood(observed, basis, trend_variance, self._dof())
-        given = self.neighbourhoods, observed, basis, trend_variance
-        return krige_likelihood_near(*given, self._dof())
+            return krige_likelihood(*given)
+        return krige_likelihood_near(self.neighbourhoods, *given)
 
     def _krige(self, problem: Any) -> Kriged:
+        observed, query, basis, trend_variance = problem
+        given = observed, query, basis, trend_variance, self._dof()
         if self.neighbourhoods is None:
-            return krige(*problem, dof=self._dof())
-        return krige_near(self.neighbourhoods, *problem, dof=self._dof())
+            return krige(*given)
+        return krige_near(self.neighbourhoods, *given)
 
     def _dof(self):
         if self.log_dof is None:

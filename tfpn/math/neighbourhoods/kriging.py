@@ -9,8 +9,8 @@ import dataclasses
 import tensorflow as tf
 
 from tfpn.math.kriging import Kriged, krige, krige_likelihood
-from tfpn.math.neighbourhoods.queries import chunks
 from tfpn.math.neighbourhoods.halos import nearest_block
+from tfpn.math.neighbourhoods.queries import chunks
 from tfpn.math.shapes import axis_sizes
 
 
