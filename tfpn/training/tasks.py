@@ -13,7 +13,7 @@ import numpy as np
 
 from tfpn import evaluation, recipes
 from tfpn.training import field_outputs
-from tfpn.training.batches import HiddenBatches
+from tfpn.training.batches import HiddenBatches, lengths, some_of
 from tfpn.training.evaluation import class_probabilities
 from tfpn.training.fitting import compile_model, make_batches
 from tfpn.training.folder import FEATURE_MAPS, QQ, RELIABILITY
@@ -79,7 +79,7 @@ class Classification(_Task):
     chosen = ("accuracy", "auroc", "average_precision")
 
     def adapt(self, model, data, verbose):
-        model.adapt(data.train.x)
+        model.adapt(some_of(data.train.x))
 
     def compile(self, model, training, steps):
         compile_model(model, training, steps)
@@ -94,9 +94,9 @@ class Classification(_Task):
         from tfpn import figures
 
         drawn = {folder / RELIABILITY: figures.reliability_diagram(found, data.test.y)}
-        seen = np.flatnonzero(np.isfinite(data.test.x["variance"]).any((1, 2)))
+        seen = np.flatnonzero(lengths(data.test.x["variance"]))
         inputs = recipes.model_inputs(model, data.test)
-        examples = {key: array[seen[:4]] for key, array in inputs.items()}
+        examples = {key: np.asarray(array[seen[:4]]) for key, array in inputs.items()}
         if len(seen) and examples["points"].shape[-1] <= 2:
             drawn[folder / FEATURE_MAPS] = figures.feature_maps(model, examples)
         for path, picture in drawn.items():
