@@ -9,6 +9,7 @@ import xarray as xr
 
 import tfpn
 from tfpn.coordinates import sphere
+from tfpn.figures import field_map
 from tfpn.grids import from_xarray, grid_points, to_xarray
 from tfpn.tasks import Values
 
@@ -113,3 +114,14 @@ def test_stamps_of_arrow():
     arrow = stamps.astype("timestamp[us, UTC][pyarrow]")
     found = tfpn.coordinates.hours_since(arrow, "2024-01-01T00:00Z")
     np.testing.assert_array_equal(found, [6.0, 24.0])
+
+
+def test_examples_that_are_named_by_numbers_are_drawn_as_examples():
+    values = Values(np.arange(12.0).reshape(2, 6, 1), np.ones((2, 6, 1)))
+    grid = {"x": [1.0, 2.0], "y": [7.0, 8.0, 9.0]}
+    found = to_xarray(values, grid, channels=["rain"], example="year", examples=[1990.0, 1991.0])
+    titles = [axes.get_title() for axes in field_map(found).axes]
+    assert [title for title in titles if title and "deviation" not in title] == [
+        "rain, year 1990.0",
+        "rain, year 1991.0",
+    ]

@@ -22,6 +22,8 @@ KEYS = ("points", "values", "variance")
 
 # float32 holds every integer up to this one, and not the next.
 _LARGEST_EXACT_INTEGER = 2**24
+# Points whose entries are checked at once, so that checks of large arrays take little memory.
+_ENTRIES = 2**20
 
 
 def observations(
@@ -110,7 +112,7 @@ def observations(
     unobserved = np.isposinf(variance).all(axis=-1)
     points[unobserved & ~np.isfinite(points).all(axis=-1)] = 0
 
-    _check_entries(points, values, variance)
+    _check_entries(0, points, values, variance)
     warn_of_degrees(points, variance)
     return {"points": points, "values": values, "variance": variance}
 
@@ -143,6 +145,28 @@ def check_observations(
         >>> x = tfpn.observations(points=[[[0.0], [1.0]]], values=[[3.0, 4.0]])
         >>> sorted(check_observations(x, spatial_dim=1, channels=1))
         ['points', 'values', 'variance']
+    """
+    arrays = check_form(x, spatial_dim=spatial_dim, channels=channels)
+    examples, points = arrays["values"].shape[:2]
+    size = max(1, _ENTRIES // points)
+    for start in range(0, examples, size):
+        _check_entries(start, *(arrays[key][start : start + size] for key in KEYS))
+    return arrays
+
+
+def check_form(
+    x: Mapping[str, ArrayLike], *, spatial_dim: int | None = None, channels: int | None = None
+) -> dict[str, Array]:
+    """The part of `check_observations` that reads no entries: keys, kinds of numbers and shapes.
+
+    Args:
+        x, spatial_dim, channels: As in `check_observations`.
+
+    Returns:
+        A dict of the three as NumPy arrays.
+
+    Raises:
+        TypeError, ValueError: as `check_observations`, but for what it says of entries.
     """
     if not isinstance(x, Mapping):
         raise TypeError(
@@ -185,7 +209,6 @@ def check_observations(
                 f"{key}: found {found} {name}, expected {expected}; give {key} of the shape "
                 f"[B, N, {expected}]."
             )
-    _check_entries(points, values, variance)
     return arrays
 
 
@@ -233,16 +256,16 @@ def _check_integer_points(points):
         )
 
 
-def _check_entries(points, values, variance):
-    """Checks the entries of arrays whose shapes agree, as the contract demands them."""
+def _check_entries(first, points, values, variance):
+    """Checks the entries of arrays whose shapes agree, of examples counted from ``first`` on."""
 
     def check(name, array, wrong, advice):
         where = _first(wrong)
         if where is not None:
             example, point, channel = where
             raise ValueError(
-                f"{name}: example {example}, point {point}, channel {channel} is {array[where]}; "
-                f"{advice}"
+                f"{name}: example {first + example}, point {point}, channel {channel} is "
+                f"{array[where]}; {advice}"
             )
 
     check(
@@ -275,7 +298,7 @@ def _check_entries(points, values, variance):
     where = _first(~np.isfinite(points).all(axis=-1))
     if where is not None:
         raise ValueError(
-            f"points: example {where[0]}, point {where[1]} has the coordinates "
+            f"points: example {first + where[0]}, point {where[1]} has the coordinates "
             f"{points[where].tolist()}; coordinates are finite. Remove the point, or turn it into "
             "padding by giving tfpn.observations NaN for all of its values."
         )

@@ -275,9 +275,8 @@ def field_map(
     """
     channels = [name for name in found.data_vars if f"{name}_std" in found.data_vars]
     dims = list(found[channels[0]].dims) if channels else []
-    # Examples come first, and are no coordinate of points.
-    examples = dims[0] if dims and found[dims[0]].dtype.kind not in "fc" else None
-    axes = dims[1:] if examples is not None else dims
+    examples = found.attrs.get("example")
+    axes = [name for name in dims if name != examples]
     if len(axes) not in (1, 2):
         raise ValueError(f"found has the coordinates {axes}; pictures need one or two.")
     return draw_fields(

@@ -147,7 +147,7 @@ def to_xarray(
 
     Returns:
         An `xarray.Dataset` with a variable for each channel, and its standard deviation under the
-        name and "_std".
+        name and "_std". Its attribute "example" names the dimension of examples, if it has one.
 
     Raises:
         ImportError: without xarray.
@@ -179,16 +179,17 @@ def to_xarray(
             f"{[1 if examples is None else expected[0], *expected[1:]]}: predict at "
             "tfpn.grids.grid_points(grid), and name each output and, of several, each example."
         )
-    dims, coords = list(axes), dict(axes)
+    dims, coords, attributes = list(axes), dict(axes), {}
     if examples is not None:
         name = "example" if example is None else example
+        attributes["example"] = name
         dims, coords = [name, *dims], {name: list(examples), **coords}
     found = {}
     for number, name in enumerate(channels):
         for suffix, part in (("", mean), ("_std", std)):
             array = part[..., number].reshape(len(mean), *shape)
             found[f"{name}{suffix}"] = (dims, array if examples is not None else array[0])
-    return xr.Dataset(found, coords)
+    return xr.Dataset(found, coords, attributes)
 
 
 def _axes(grid):

@@ -23,7 +23,7 @@ def grey(part):
     return part.x["values"].astype(np.float64) * 0.3081 + 0.1307
 
 
-@pytest.mark.parametrize("resolution", [1, 5, 7, 14, 27, 28])
+@pytest.mark.parametrize("resolution", [1, 5, 7, 14, 27, 28, 41, 56])
 def test_cell_averages(mnist_folder, mnist_arrays, resolution):
     data = mnist_grid(resolution, data_dir=mnist_folder, limit=3, validation_fraction=0)
     for part, name in ((data.train, "train"), (data.test, "test")):
@@ -85,8 +85,13 @@ def test_limit(mnist_folder, mnist_arrays):
 @pytest.mark.parametrize(
     "arguments, error, match",
     [
-        ({"resolution": 0}, ValueError, r"resolution: found 0; give an integer from 1 to 28"),
-        ({"resolution": 29}, ValueError, r"resolution: found 29"),
+        ({"resolution": 0}, ValueError, r"resolution: found 0; give an integer from 1 to 56"),
+        ({"resolution": 57}, ValueError, r"resolution: found 57"),
+        (
+            {"resolution": 7, "keep": 50},
+            ValueError,
+            r"keep: found 50; give an integer from 1 to 49",
+        ),
         ({"resolution": 7.5}, TypeError, r"resolution: found 7\.5"),
         ({"limit": 0}, ValueError, r"limit: found 0; give an integer of at least 1"),
         ({"seed": -1}, ValueError, r"seed: found -1"),
@@ -159,3 +164,22 @@ def test_no_network(monkeypatch):
     monkeypatch.setitem(sys.modules, "keras", fake_keras(load_data))
     with pytest.raises(RuntimeError, match=r"could not be downloaded \(URL fetch.*as data_dir"):
         mnist_grid()
+
+
+def test_each_image_keeps_random_cells_of_its_own(mnist_folder):
+    whole = mnist_grid(14, data_dir=mnist_folder, limit=3)
+    some = mnist_grid(14, keep=50, data_dir=mnist_folder, limit=3)
+    again = mnist_grid(14, keep=50, data_dir=mnist_folder, limit=2, validation_fraction=0)
+    places = []
+    for part, other in ((some.train, whole.train), (some.test, whole.test)):
+        assert part.x["points"].shape == (len(part), 50, 2)
+        for example in range(len(part)):
+            lattice = [tuple(point) for point in other.x["points"][example]]
+            rows = [lattice.index(tuple(point)) for point in part.x["points"][example]]
+            assert rows == sorted(set(rows))
+            np.testing.assert_array_equal(
+                part.x["values"][example], other.x["values"][example][rows]
+            )
+            places.append(tuple(rows))
+    assert len(set(places)) == len(places)
+    np.testing.assert_array_equal(again.test.x["points"], some.test.x["points"][:2])

@@ -72,6 +72,40 @@ def test_halos_of_all_points_are_exact(name):
     np.testing.assert_allclose(local(x), expected, limit, limit * np.abs(expected).max())
 
 
+def test_fields_of_halos_of_all_points_are_exact():
+    x = data(channels=2)
+    rng = np.random.default_rng(1)
+    query = rng.uniform(-0.5, 1.5, size=(2, 70, 2))
+
+    def make(**local):
+        return tfpn.models.PNCNN(
+            None, num_outputs=2, in_channels=2, output="field", channels=2, num_blocks=1,
+            trend="linear", amplitude="example", **SMALL, **local,
+        )  # fmt: skip
+
+    exact, local = make(), make(**LOCAL)
+    exact.adapt(x, fit_priors=False)
+    exact.get_layer("readout").kernel.assign(
+        0.1 * rng.normal(size=exact.get_layer("readout").kernel.shape)
+    )
+    local.set_weights(exact.get_weights())
+    # As above, of two layers.
+    limit = rounding(2 * 40, condition=4e3)
+    for options in ({}, {"noise": False}, {"own_prior": 0.1}):
+        expected, found = (model.predict_field(x, query, **options) for model in (exact, local))
+        # The search for an own prior stops where its steps change 1e-7 of the likelihood.
+        close = 1e-3 if options.get("own_prior") else limit
+        for name in ("mean", "stddev"):
+            some, other = (getattr(field, name)().numpy() for field in (found, expected))
+            np.testing.assert_allclose(some, other, close, close)
+    for refused in (
+        lambda: local.predict_field(x, query, joint=True),
+        lambda: local.conditioned(x),
+    ):
+        with pytest.raises(ValueError, match="conditioning='exact'"):
+            refused()
+
+
 def test_saved_and_loaded(tmp_path):
     x = data()
     model = points(2)({**LOCAL, "neighbors": 9})

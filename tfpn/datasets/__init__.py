@@ -9,6 +9,7 @@ there is none), each a `Part` with `.x`, the observations dict of NumPy arrays t
     mnist_grid         MNIST on a lattice of a chosen resolution
     physionet2012      12,000 stays in intensive care, 37 series each at times of their own
     from_pyg           data sets of PyTorch Geometric, such as its MNISTSuperpixels
+    folder             .npy files of your own, read as they are needed: data larger than memory
     table              a .csv or .parquet file of your own, by the names of its columns
 
 Points of images lie in the unit square with (column, row) in this order, times in the unit
@@ -17,6 +18,7 @@ imported when the function is called.
 """
 
 from tfpn.datasets._digits import digits
+from tfpn.datasets._folder import folder
 from tfpn.datasets._mnist import mnist_grid
 from tfpn.datasets._physionet import physionet2012
 from tfpn.datasets._pyg import from_pyg
@@ -29,6 +31,7 @@ __all__ = [
     "Part",
     "TargetPart",
     "digits",
+    "folder",
     "from_pyg",
     "mnist_grid",
     "physionet2012",

@@ -3,6 +3,8 @@ import numpy as np
 from tfpn.contract import observations
 from tfpn.datasets.base import Dataset, Part, check_fraction, check_integer, import_extra
 
+# Images whose pixels are drawn at once.
+_IMAGES = 4096
 _SIDE = 8
 _CLASSES = 10
 
@@ -66,7 +68,7 @@ def digits(
     parts = _split(labels, validation_fraction, test_fraction, seed)
 
     rng = np.random.default_rng(seed)
-    kept = _random_pixels(rng, images.shape, keep)
+    kept = random_pixels(rng, images.shape, keep)
     seen = np.take_along_axis(images, kept, axis=1)[parts["train"]]
     mean, std = seen.mean(), seen.std()
 
@@ -81,7 +83,7 @@ def digits(
     # The further views are drawn after the first, so that nothing else depends on their number.
     train = parts["train"]
     shape = (len(train), images.shape[1])
-    further = [_random_pixels(rng, shape, keep) for _ in range(views - 1)]
+    further = [random_pixels(rng, shape, keep) for _ in range(views - 1)]
 
     return Dataset(
         train=part(np.tile(train, views), np.concatenate([kept[train], *further])),
@@ -97,10 +99,14 @@ def digits(
     )
 
 
-def _random_pixels(rng, shape, keep):
+def random_pixels(rng, shape, keep):
     """Sorted indices [images, keep] of random pixels of images of the shape [images, pixels]."""
     # The first `keep` of a random order, put back in the order of the image's rows.
-    return np.sort(rng.random(shape).argsort(axis=1)[:, :keep], axis=1)
+    found = []
+    for start in range(0, shape[0], _IMAGES):
+        some = rng.random((min(_IMAGES, shape[0] - start), shape[1]))
+        found.append(np.sort(some.argsort(axis=1)[:, :keep], axis=1))
+    return np.concatenate(found)
 
 
 def _split(labels, validation_fraction, test_fraction, seed):

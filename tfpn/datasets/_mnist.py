@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tfpn.contract import observations
+from tfpn.datasets._digits import random_pixels
 from tfpn.datasets.base import Dataset, Part, check_fraction, check_integer
 from tfpn.types import Array, PathLike
 
@@ -19,6 +20,7 @@ _KEYS = ("x_train", "y_train", "x_test", "y_test")
 
 def mnist_grid(
     resolution: int = 28,
+    keep: int | None = None,
     data_dir: PathLike | None = None,
     validation_fraction: float = 0.1,
     seed: int = 0,
@@ -35,18 +37,19 @@ def mnist_grid(
     0 to 1, less 0.1307, divided by 0.3081, at every resolution. They are exact (variance 0).
 
     Args:
-        resolution: The number of cells along each side, 1 to 28.
+        resolution: The number of cells along each side, 1 to 56. Above 28 a pixel has several.
+        keep: How many of the cells each image keeps, at random; None for all of them.
         data_dir: The folder that holds `mnist.npz`, with the keys x_train [n, 28, 28] uint8,
             y_train [n], x_test and y_test; or None for `keras.datasets.mnist`, which downloads it.
         validation_fraction: The share of the training images in the validation part (those last
             in a shuffle by `seed`); 0 for no such part.
-        seed: Integer of at least 0.
+        seed: Integer of at least 0, for the validation part and the cells that are kept.
         limit: Take only so many training images (before the validation part is split off) and so
             many test images, the first ones; None for all.
 
     Returns:
-        A `Dataset`; in each part `.x` has N = `resolution`^2, d = 2, c = 1 in float32 and `.y` is
-        the digit 0 to 9 (int64). All 70,000 images at resolution 28 take 0.9 GB.
+        A `Dataset`; in each part `.x` has N = `resolution`^2 or `keep`, d = 2, c = 1 in float32 and
+        `.y` is the digit 0 to 9 (int64). All 70,000 images at resolution 28 take 0.9 GB.
 
     Raises:
         FileNotFoundError: if `data_dir` holds no `mnist.npz`.
@@ -62,7 +65,9 @@ def mnist_grid(
         >>> data.train.x["points"].shape, len(data.validation), len(data.test)
         ((18, 196, 2), 2, 20)
     """
-    check_integer("resolution", resolution, 1, SIDE)
+    check_integer("resolution", resolution, 1, 2 * SIDE)
+    if keep is not None:
+        check_integer("keep", keep, 1, resolution**2)
     check_fraction("validation_fraction", validation_fraction)
     check_integer("seed", seed, 0)
     images = load_mnist(data_dir, limit)
@@ -71,11 +76,17 @@ def mnist_grid(
     columns, rows = np.meshgrid(centers, centers)
     lattice = np.stack([columns.ravel(), rows.ravel()], axis=-1).astype(np.float32)
     average = _cell_averages(resolution)
+    generators = iter(np.random.default_rng((seed, 1)).spawn(3))  # one for each part
 
     def part(x, y):
         values = (average @ (x / np.float32(255)) @ average.T - np.float32(MEAN)) / np.float32(STD)
-        points = np.broadcast_to(lattice, (len(x), *lattice.shape))
-        return Part(observations(points, values.reshape(len(x), -1, 1)), y)
+        values = values.reshape(len(x), -1, 1)
+        if keep is None:
+            points = np.broadcast_to(lattice, (len(x), *lattice.shape))
+        else:
+            kept = random_pixels(next(generators), (len(x), len(lattice)), keep)
+            points, values = lattice[kept], np.take_along_axis(values, kept[..., None], axis=1)
+        return Part(observations(points, values), y)
 
     return make_dataset(
         images,
@@ -84,7 +95,8 @@ def mnist_grid(
         seed,
         name=f"MNIST {resolution} x {resolution}",
         how=(
-            f"MNIST on a lattice of {resolution} x {resolution} cells (area averages); points are "
+            f"MNIST on a lattice of {resolution} x {resolution} cells (area averages)"
+            f"{'' if keep is None else f', a random {keep} of them for each image'}; points are "
             f"the cells' centres (column, row) / 27, values are (grey - {MEAN}) / {STD} with grey "
             "from 0 to 1, exact"
         ),
@@ -183,10 +195,12 @@ def make_dataset(
         )
     order = np.random.default_rng(seed).permutation(len(x))
     train, validation = np.sort(order[:num_train]), np.sort(order[num_train:])
+    # Test first, so that what a part draws for it does not depend on the others.
+    test = part(images["x_test"], images["y_test"])
     return Dataset(
         train=part(x[train], y[train]),
         validation=part(x[validation], y[validation]) if len(validation) else None,
-        test=part(images["x_test"], images["y_test"]),
+        test=test,
         name=name,
         description=(
             f"{how}; {len(train)} training, {len(validation)} validation (seed {seed}) and "

@@ -11,9 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from tfpn.contract import check_observations
+from tfpn.contract import check_form, check_observations
 from tfpn.files import write
 from tfpn.types import Array, Observations, PathLike
+
+
+def on_disk(x: Mapping[str, Any]) -> bool:
+    """Whether an array of observations is mapped from a file, as `tfpn.datasets.folder` does it."""
+    return any(isinstance(array, np.memmap) for array in x.values())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -45,7 +50,9 @@ class Part:
     y: np.ndarray
 
     def __post_init__(self):
-        num_examples = len(check_observations(self.x)["points"])
+        # Arrays on disk are checked batch by batch, when they are read.
+        check = check_form if on_disk(self.x) else check_observations
+        num_examples = len(check(self.x)["points"])
         y = np.asarray(self.y)
         if y.dtype.kind not in "iu":
             raise TypeError(f"y: found the dtype {y.dtype}; give integer labels.")

@@ -8,7 +8,16 @@ import tensorflow as tf
 
 from tfpn.checks import check_choice
 from tfpn.layers.base import GPPosteriorLayer
-from tfpn.math.kriging import krige, krige_covariance, trend_basis
+from tfpn.layers.conditioning import BLOCK_SIZE, NEIGHBORS, Conditioned
+from tfpn.math.kriging import (
+    Kriged,
+    krige,
+    krige_covariance,
+    krige_likelihood,
+    trend_basis,
+)
+from tfpn.math.neighbourhoods import krige_likelihood_near, krige_near
+from tfpn.math.posterior import Observed
 from tfpn.types import Array, ArrayLike, Config, KernelLike, Observations, Tensor
 
 # By the name that the layer takes: the number of basis functions in d dimensions.
@@ -23,7 +32,7 @@ AMPLITUDES = ("shared", "example")
 _DOF = 10.0
 
 
-class Kriging(GPPosteriorLayer):
+class Kriging(Conditioned, GPPosteriorLayer):
     """Gaussian process regression of every channel at query points (`tfpn.math.kriging`).
 
     Each channel is a trend, a zero-mean GP and noise, and is conditioned on its own readings. It
@@ -36,6 +45,8 @@ class Kriging(GPPosteriorLayer):
             variances, with learnable degrees of freedom (see `tfpn.math.kriging`).
         signal_std, length_scale, observation_noise, noise, kernel: as in `PNConv`; with
             noise="channel" every channel has a prior of its own.
+        conditioning, block_size, neighbors: as in `PNConv`. With "local" each query point is
+            predicted from its block and the halo of that, trend and all (moving neighbourhoods).
         marginal_likelihood_weight: of the likelihood's part in the loss; it trains all parameters.
 
     Input:
@@ -43,8 +54,8 @@ class Kriging(GPPosteriorLayer):
 
     Output:
         A dict of values and variance [B, M, c] of the channels without noise, the variance "noise"
-        [B, 1, c] of readings, and "residuals" [B, N, c], readings less the trend (0 where there is
-        none).
+        [B, 1 or M, c] of readings, and "residuals" [B, N, c], readings less the trend (0 where
+        there is none).
     """
 
     def __init__(
@@ -57,6 +68,9 @@ class Kriging(GPPosteriorLayer):
         observation_noise: float = 0.3,
         noise: str = "shared",
         kernel: KernelLike = "rbf",
+        conditioning: str = "exact",
+        block_size: int = BLOCK_SIZE,
+        neighbors: int = NEIGHBORS,
         marginal_likelihood_weight: float = 0.0,
         **kwargs: Any,
     ) -> None:
@@ -74,6 +88,7 @@ class Kriging(GPPosteriorLayer):
         )
         self.trend = check_choice("trend", trend, tuple(TRENDS))
         self.amplitude = check_choice("amplitude", amplitude, AMPLITUDES)
+        self._take_conditioning(conditioning, block_size, neighbors)
 
     def build(self, observations_shape: Any, query_shape: Any = None) -> None:
         dim, channels = self._built_for = self._check_shapes(observations_shape)
@@ -93,7 +108,7 @@ class Kriging(GPPosteriorLayer):
 
     def call(self, observations: Observations, query: Tensor) -> dict[str, Tensor]:
         points, values, variance = self._unpack(observations)
-        found = krige(*self._problem((points, values, variance), query), dof=self._dof())
+        found = self._krige(self._problem((points, values, variance), query))
         mean, spread, residuals, factor, nll = (
             tf.cast(getattr(found, name), self.algebra_dtype)
             for name in ("mean", "variance", "residuals", "factor", "nll")
@@ -101,7 +116,7 @@ class Kriging(GPPosteriorLayer):
         self._add_marginal_likelihood(nll, variance)
         self._check_finite(mean, spread)
         noise = tf.exp(2.0 * self._cast(self.log_observation_noise))
-        noise = noise * factor[:, None]
+        noise = noise * factor
         return {"values": mean, "variance": spread, "noise": noise, "residuals": residuals}
 
     def covariance(self, observations: Observations, query: Tensor) -> Tensor:
@@ -110,7 +125,26 @@ class Kriging(GPPosteriorLayer):
         covariance = krige_covariance(*problem)
         if self.log_dof is None:
             return covariance
-        return covariance * krige(*problem, dof=self._dof()).factor[..., None, None]
+        factor = krige(*problem, dof=self._dof()).factor  # [B, 1, c]
+        return covariance * tf.reshape(factor, [-1, covariance.shape[1], 1, 1])
+
+    def likelihood(self, observed: Observed, basis: Tensor, trend_variance: Tensor) -> Tensor:
+        """The negative log marginal likelihood of each channel, [B, c].
+
+        Args:
+            observed, basis, trend_variance: as in `tfpn.math.kriging.krige_likelihood`.
+        """
+        given = observed, basis, trend_variance, self._dof()
+        if self.neighbourhoods is None:
+            return krige_likelihood(*given)
+        return krige_likelihood_near(self.neighbourhoods, *given)
+
+    def _krige(self, problem: Any) -> Kriged:
+        observed, query, basis, trend_variance = problem
+        given = observed, query, basis, trend_variance, self._dof()
+        if self.neighbourhoods is None:
+            return krige(*given)
+        return krige_near(self.neighbourhoods, *given)
 
     def _dof(self):
         if self.log_dof is None:
@@ -120,12 +154,14 @@ class Kriging(GPPosteriorLayer):
     def residuals(self, observations: Any) -> Array:
         """Readings less the trend, [B, N, c] in float64; a few examples at a time."""
         examples, count = observations["points"].shape[:2]
-        size = max(1, _ENTRIES // count**2)
+        near = self.neighbourhoods
+        entries = count**2 if near is None else count * (near.block_size + near.neighbors)
+        size = max(1, _ENTRIES // entries)
         found = []
         for start in range(0, examples, size):
             one = {key: value[start : start + size] for key, value in observations.items()}
             problem = self._problem(self._unpack(one), one["points"][:, :1])
-            found.append(np.asarray(krige(*problem).residuals))
+            found.append(np.asarray(self._krige(problem).residuals))
         return np.concatenate(found)
 
     def _problem(self, given: Any, query: Any) -> tuple[Any, Any, Any, Any]:
@@ -173,12 +209,13 @@ class Kriging(GPPosteriorLayer):
         channels = observations["values"].shape[-1]
         spec = self._spec((*query.shape[:2], channels))
         spec["residuals"] = self._spec(observations["values"].shape)["values"]
-        spec["noise"] = self._spec((query.shape[0], 1, channels))["values"]
+        places = 1 if self.neighbourhoods is None else query.shape[1]
+        spec["noise"] = self._spec((query.shape[0], places, channels))["values"]
         return spec
 
     def get_config(self) -> Config:
         config = {**super().get_config(), "trend": self.trend}
-        config["amplitude"] = self.amplitude
+        config |= {"amplitude": self.amplitude, **self._conditioning_config()}
         for fixed in ("double_precision", "marginal_likelihood_trains"):
             config.pop(fixed)
         return config

@@ -31,7 +31,8 @@ class Kriged:
     Attributes:
         mean, variance: of the channels at the query points, without noise, [B, M, c].
         residuals: readings less the trend [B, N, c], 0 where unobserved.
-        factor: by which variances were multiplied, of noise too, [B, c]; 1 without ``dof``.
+        factor: by which variances were multiplied, of noise too, [B, 1 or M, c]; 1 without
+            ``dof``.
         nll: negative log marginal likelihood of each channel, [B, c].
     """
 
@@ -112,7 +113,8 @@ def krige(
         nll += trend.nll()
     variance = tf.nn.relu(variance) + tf.zeros_like(mean)
     factor, added = _own_factor(posterior, trend, dof)
-    return Kriged(mean, variance * factor[:, None], residuals, factor, nll + added)
+    factor = factor[:, None]
+    return Kriged(mean, variance * factor, residuals, factor, nll + added)
 
 
 def krige_likelihood(

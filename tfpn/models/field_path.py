@@ -6,6 +6,7 @@ from typing import Any
 import keras
 
 from tfpn.checks import check_choice, check_count
+from tfpn.layers.conditioning import CONDITIONED
 from tfpn.layers.kriging import AMPLITUDES, TRENDS, Kriging
 from tfpn.math.kernels import kernel_config
 from tfpn.models.field_layers import ChannelScale, CoordinateScale, FieldScale, FieldSum, Stacked
@@ -105,6 +106,7 @@ class FieldPath:
             noise=config["input_noise"],
             kernel=config["kernel"] if kernel is None else kernel,
             observation_noise=config["observation_noise"],
+            **{name: config[name] for name in CONDITIONED},
             marginal_likelihood_weight=config["marginal_likelihood_weight"],
             dtype=dtype,
             name="kriging",

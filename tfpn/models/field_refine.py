@@ -16,7 +16,6 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.math.kernels import Kernel, read_mixture
-from tfpn.math.kriging import krige_likelihood
 from tfpn.math.posterior import Observed
 from tfpn.types import Array
 
@@ -112,9 +111,7 @@ class OwnPriors:
             kernel = Kernel(signals, lengths, read_mixture(kriging.prior_kernel))
             noise = tf.square(noises)
             observed = Observed(places, values, variance, kernel, kriging.noise, noise)
-            nll = krige_likelihood(
-                observed, kriging.basis_at(before), tf.square(trend), kriging._dof()
-            )
+            nll = kriging.likelihood(observed, kriging.basis_at(before), tf.square(trend))
             loss = tf.reduce_sum(nll)
             loss += tf.reduce_sum(tf.square(theta - start)) / (2.0 * self._spread**2)
         return loss, tape.gradient(loss, theta)

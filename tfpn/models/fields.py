@@ -78,7 +78,8 @@ class FieldPrediction(Mixin):
 
         Raises:
             ValueError: of a model without output="field"; if ``x`` is not the model's input (keys,
-                shapes, entries), or the query has another shape or is not finite.
+                shapes, entries), or the query has another shape or is not finite; for ``joint``
+                with conditioning="local".
             TypeError: for anything but a dict.
 
         Example:
@@ -105,6 +106,7 @@ class FieldPrediction(Mixin):
                 raise ValueError("own_prior goes with neither joint=True nor draws: leave it out.")
             return self._own_marginals(path, {**x, "query": query}, noise, own_prior)
         if check_flag("joint", joint):
+            self._need_exact("joint=True")
             return self._joint_field(path, {**x, "query": query}, noise)
         return self._marginals({**x, "query": query}, noise, batch_size)
 
@@ -118,7 +120,8 @@ class FieldPrediction(Mixin):
             A `ConditionedField`, with ``update(points, values, variance)`` and ``predict(query)``.
 
         Raises:
-            ValueError: of a model without output="field"; if ``x`` is not the model's input.
+            ValueError: of a model without output="field" or with conditioning="local"; if ``x`` is
+                not the model's input.
             TypeError: for anything but a dict.
 
         Example:
@@ -134,6 +137,8 @@ class FieldPrediction(Mixin):
         >>> bool(after < before)
         True
         """
+        self._need_field("conditioned")
+        self._need_exact("conditioned")
         return ConditionedField(self, x)
 
     def predict_distribution(self, x: Observations, batch_size: int = 32) -> Distribution:
@@ -274,6 +279,13 @@ class FieldPrediction(Mixin):
                 "num_classes=None, num_outputs=... and output='field'."
             )
         return self._field
+
+    def _need_exact(self, what):
+        if self._config["conditioning"] != "exact":
+            raise ValueError(
+                f"{what} takes all readings of an example together, and conditioning='local' does "
+                "not: build the model with conditioning='exact'."
+            )
 
     def _adapt_targets(self, data: Any, targets: ArrayLike | None) -> None:
         path = self._field

@@ -8,13 +8,18 @@ import keras
 import numpy as np
 
 from tfpn import augmentation
-from tfpn.contract import KEYS
+from tfpn.contract import KEYS, check_observations
+from tfpn.datasets.base import on_disk
 from tfpn.tasks import HiddenReadings
 from tfpn.types import Array
 
 # Batches among which examples are sorted by length: enough for batches of like length, few enough
 # that an example is hardly ever with the same others twice.
 _SORTED_BATCHES = 10
+# Examples that are read at once.
+_EXAMPLES = 256
+# Numbers of a data set on disk that a model starts from.
+_START = 2**24
 
 
 class ShuffledBatches(keras.utils.PyDataset):
@@ -38,6 +43,9 @@ class ShuffledBatches(keras.utils.PyDataset):
             after readings are dropped; by default no noise is added.
         **ranges: of `tfpn.augmentation.jitter`, which is applied anew in each epoch, before
             readings are dropped; by default the points stay where they are.
+
+    Arrays on disk (`numpy.memmap`) are read and checked batch by batch, but with ``by_length``,
+    which takes them into memory.
 
     >>> batches = ShuffledBatches({"values": np.arange(5.0)}, np.arange(5), 2, seed=0)
     >>> batches.set_epoch(3)
@@ -72,29 +80,26 @@ class ShuffledBatches(keras.utils.PyDataset):
         self._keep = tuple(thin or ())
         augmentation.check_range("noise", noise)
         self._noise = noise
-        self._lengths = lengths(x["variance"]) if by_length else None
+        self._by_length = by_length
         self.set_epoch(0)
+        if len(self):
+            self[0]  # so that bad ranges are refused here
 
     def set_epoch(self, epoch: int) -> None:
         """Orders the examples and changes them for the given epoch, counted from 0."""
+        self._epoch = epoch
         rng = np.random.default_rng((self.seed, epoch))
         order = rng.permutation(len(self.y))
-        self._x = self.x
-        if any(self.ranges.values()):
-            observations = {key: self.x[key] for key in KEYS}
-            self._x = {**self.x, **augmentation.jitter(observations, rng, **self.ranges)}
-        if self._keep:
-            self._x = augmentation.thin(self._x, self._keep, rng, **self._thinning)
-            if self._lengths is not None:
-                self._x = _compact(self._x)
-                self._lengths = lengths(self._x["variance"])
-        if self._noise:
-            self._x = augmentation.add_noise(self._x, self._noise, rng)
         self._batches = [
             order[start : start + self.batch_size]
             for start in range(0, len(order), self.batch_size)
         ]
-        if self._lengths is not None:
+        if self._by_length:
+            # All are changed at once, as the lengths that result decide on the batches.
+            self._x = self._changed(self.x, rng)
+            if self._keep:
+                self._x = _compact(self._x)
+            self._lengths = lengths(self._x["variance"])
             self._batches = _of_like_length(self._batches, self._lengths, rng)
 
     def __len__(self):
@@ -102,11 +107,25 @@ class ShuffledBatches(keras.utils.PyDataset):
 
     def __getitem__(self, batch):
         chosen = self._batches[batch]
-        x = {key: array[chosen] for key, array in self._x.items()}
-        if self._lengths is not None:
+        if self._by_length:
+            x = {key: array[chosen] for key, array in self._x.items()}
             x = cut(x, _length(self._batches, batch, self._lengths))
+        else:
+            rng = np.random.default_rng((self.seed, self._epoch, batch))
+            x = self._changed(_rows(self.x, chosen), rng)
         others = () if self.weights is None else (self.weights[chosen],)
         return x, self.y[chosen], *others
+
+    def _changed(self, x, rng):
+        """The augmentation of some examples."""
+        if any(self.ranges.values()):
+            observations = {key: x[key] for key in KEYS}
+            x = {**x, **augmentation.jitter(observations, rng, **self.ranges)}
+        if self._keep:
+            x = augmentation.thin(x, self._keep, rng, **self._thinning)
+        if self._noise:
+            x = augmentation.add_noise(x, self._noise, rng)
+        return x
 
 
 class HiddenBatches(HiddenReadings):
@@ -148,8 +167,8 @@ class CutBatches(keras.utils.PyDataset):
 
     def __getitem__(self, batch):
         chosen = self._batches[batch]
-        x = {key: array[chosen] for key, array in self.x.items()}
-        return cut(x, _length(self._batches, batch, self._lengths)), self.y[chosen]
+        x = cut(_rows(self.x, chosen), _length(self._batches, batch, self._lengths))
+        return x, self.y[chosen]
 
 
 def lengths(variance: Array) -> Array:
@@ -158,8 +177,12 @@ def lengths(variance: Array) -> Array:
     >>> lengths(np.array([[[np.inf], [0.1], [np.inf]], [[np.inf], [np.inf], [np.inf]]])).tolist()
     [2, 0]
     """
-    seen = np.isfinite(variance).any(-1)
-    return np.where(seen.any(-1), seen.shape[1] - np.argmax(seen[:, ::-1], axis=-1), 0)
+    found = []
+    for start in range(0, len(variance), _EXAMPLES):  # as an array on disk may be large
+        seen = np.isfinite(variance[start : start + _EXAMPLES]).any(-1)
+        last = seen.shape[1] - np.argmax(seen[:, ::-1], axis=-1)
+        found.append(np.where(seen.any(-1), last, 0))
+    return np.concatenate(found)
 
 
 def cut(x: dict[str, Array], length: int) -> dict[str, Array]:
@@ -172,6 +195,31 @@ def cut(x: dict[str, Array], length: int) -> dict[str, Array]:
         else array
         for key, array in x.items()
     }
+
+
+def some_of(x: Mapping[str, Any]) -> dict[str, Array]:
+    """Observations for the start of a model: all, or of those on disk some, evenly spaced.
+
+    >>> some_of({"values": np.zeros((3, 2, 1))})["values"].shape
+    (3, 2, 1)
+    """
+    if not on_disk(x):
+        return dict(x)
+    examples, points, channels = x["values"].shape
+    number = max(1, min(examples, _START // (points * channels)))
+    return _rows(x, np.linspace(0, examples - 1, number).astype(int))
+
+
+def _rows(x, chosen):
+    """Some examples; those on disk are read here, and checked."""
+    found = {key: np.asarray(array[chosen]) for key, array in x.items()}
+    if on_disk(x):
+        try:
+            check_observations({key: found[key] for key in KEYS})
+        except ValueError as error:
+            rows = np.asarray(chosen).tolist()
+            raise ValueError(f"of the batch of the examples {rows}: {error}") from error
+    return found
 
 
 def _compact(x):

@@ -10,6 +10,9 @@ from tfpn.training.batches import cut, lengths
 from tfpn.training.errors import RunError
 from tfpn.types import Array, ArrayLike, Model, Observations
 
+# Batches that are read at once.
+_BATCHES = 64
+
 
 def evaluate(
     model: Model, part: Any, *, batch_size: int = 50, bins: int = evaluation.BINS
@@ -60,11 +63,14 @@ def class_probabilities(model: Model, x: Observations, *, batch_size: int = 50) 
     """
     size = len(x["variance"])
     found: Any = None
-    for chosen, length in _groups(np.asarray(x["variance"])):
-        some = cut({key: np.asarray(array)[chosen] for key, array in x.items()}, length)
-        part = np.asarray(model.predict_proba(some, batch_size=batch_size), dtype=np.float64)
-        found = np.zeros((size, part.shape[-1])) if found is None else found
-        found[chosen] = part
+    at_once = _BATCHES * batch_size
+    for group, length in _groups(x["variance"]):
+        for start in range(0, len(group), at_once):
+            chosen = group[start : start + at_once]
+            some = cut({key: np.asarray(array[chosen]) for key, array in x.items()}, length)
+            part = np.asarray(model.predict_proba(some, batch_size=batch_size), dtype=np.float64)
+            found = np.zeros((size, part.shape[-1])) if found is None else found
+            found[chosen] = part
     _check_finite(found)
     return found / found.sum(-1, keepdims=True)
 

@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from tfpn import recipes
+from tfpn.datasets.base import on_disk
 from tfpn.metrics import BinaryAUC
 from tfpn.training.batches import CutBatches, ShuffledBatches
 from tfpn.training.callbacks import EpochSeconds, StopOnNaN
@@ -111,7 +112,7 @@ def fit_model(
         TrainingDiverged: the loss became NaN or infinite.
     """
     validation = {}
-    if held_out is not None and training["by_length"]:
+    if held_out is not None and (training["by_length"] or on_disk(held_out[0])):
         validation = {
             "validation_data": CutBatches(held_out[0], held_out[1], training["batch_size"])
         }

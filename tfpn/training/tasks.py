@@ -13,7 +13,7 @@ import numpy as np
 
 from tfpn import evaluation, recipes
 from tfpn.training import field_outputs
-from tfpn.training.batches import HiddenBatches
+from tfpn.training.batches import HiddenBatches, lengths, some_of
 from tfpn.training.evaluation import class_probabilities
 from tfpn.training.fitting import compile_model, make_batches
 from tfpn.training.folder import FEATURE_MAPS, QQ, RELIABILITY
@@ -23,14 +23,20 @@ from tfpn.types import Array, Model
 _STEPS = 10
 
 
-class Classification:
-    """Logits and labels."""
+class _Task:
+    """What tasks share.
 
-    name = "classification"
-    needs_test = True
-    # Of the result, under test_ and validation_.
-    shown: Any = ("error", "accuracy", "nll", "brier", "ece", "auroc", "average_precision")
-    chosen: Any = ("accuracy", "auroc", "average_precision")
+    Attributes:
+        name: that a data set gives as its ``task``.
+        needs_test: whether a run without a test part is an error.
+        shown: figures of the result, under test_ and validation_.
+        chosen: those by which a search may choose.
+    """
+
+    name: str
+    needs_test: bool
+    shown: tuple[str, ...]
+    chosen: tuple[str, ...]
 
     def batches(self, recipe: Any, model: Model, data: Any) -> Any:
         """The training batches."""
@@ -38,11 +44,11 @@ class Classification:
 
     def adapt(self, model: Model, data: Any, verbose: Any) -> None:
         """Starts the model from the data."""
-        model.adapt(data.train.x)
+        raise NotImplementedError
 
     def compile(self, model: Model, training: Mapping[str, Any], steps: int) -> None:
         """Compiles the model."""
-        compile_model(model, training, steps)
+        raise NotImplementedError
 
     def held_out(self, model: Model, part: Any) -> tuple[Any, Any] | None:
         """Inputs and targets of a part, or None without one."""
@@ -53,20 +59,44 @@ class Classification:
 
     def predictions(self, model: Model, part: Any, batch_size: int) -> Any:
         """What `figures` and `draw` are about."""
-        return class_probabilities(model, recipes.model_inputs(model, part), batch_size=batch_size)
+        raise NotImplementedError
 
     def figures(self, found: Any, part: Any, bins: int = evaluation.BINS) -> dict[str, float]:
         """Figures of merit of predictions of a part."""
-        return evaluation.classification_metrics(found, part.y, bins)
+        raise NotImplementedError
 
     def draw(self, folder: Path, model: Model, data: Any, found: Any) -> list[Path]:
         """Writes the pictures of a run, but for its learning curves; gives their paths."""
+        raise NotImplementedError
+
+
+class Classification(_Task):
+    """Logits and labels."""
+
+    name = "classification"
+    needs_test = True
+    shown = ("error", "accuracy", "nll", "brier", "ece", "auroc", "average_precision")
+    chosen = ("accuracy", "auroc", "average_precision")
+
+    def adapt(self, model, data, verbose):
+        model.adapt(some_of(data.train.x))
+
+    def compile(self, model, training, steps):
+        compile_model(model, training, steps)
+
+    def predictions(self, model, part, batch_size):
+        return class_probabilities(model, recipes.model_inputs(model, part), batch_size=batch_size)
+
+    def figures(self, found, part, bins=evaluation.BINS):
+        return evaluation.classification_metrics(found, part.y, bins)
+
+    def draw(self, folder, model, data, found):
         from tfpn import figures
 
         drawn = {folder / RELIABILITY: figures.reliability_diagram(found, data.test.y)}
-        seen = np.flatnonzero(np.isfinite(data.test.x["variance"]).any((1, 2)))
+        seen = np.flatnonzero(lengths(data.test.x["variance"]))
         inputs = recipes.model_inputs(model, data.test)
-        examples = {key: array[seen[:4]] for key, array in inputs.items()}
+        examples = {key: np.asarray(array[seen[:4]]) for key, array in inputs.items()}
         if len(seen) and examples["points"].shape[-1] <= 2:
             drawn[folder / FEATURE_MAPS] = figures.feature_maps(model, examples)
         for path, picture in drawn.items():
@@ -74,7 +104,7 @@ class Classification:
         return list(drawn)
 
 
-class _Numbers(Classification):
+class _Numbers(_Task):
     """Targets that are numbers, NaN where there is none."""
 
     needs_test = False

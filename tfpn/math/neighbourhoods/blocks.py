@@ -65,6 +65,20 @@ class Blocks:
         flat = reshape(tensor, [batch, blocks * size, *axis_sizes(tensor)[2:]])
         return tf.gather(flat, self.cuts.places, batch_dims=1)
 
+    def put_back_rows(self, tensor: Tensor) -> Tensor:
+        """What belongs to all points of the blocks [B n, m, c], at their own ones [B, N, c].
+
+        At points that are not observed it is 0.
+        """
+        batch, number = axis_sizes(self.cuts.places)
+        blocks, size = axis_sizes(self.rows)[1:]
+        flat = reshape(tensor, [batch * blocks * size, tensor.shape[-1]])
+        own = tf.reshape(self.stages == 1, [-1])
+        target = tf.reshape(self.rows + number * tf.range(batch)[:, None, None], [-1])
+        target = tf.where(own, target, -1)  # which sums leave out
+        found = tf.math.unsorted_segment_sum(flat, target, batch * number)
+        return reshape(found, [batch, number, tensor.shape[-1]])
+
     def total(self, tensor: Tensor) -> Tensor:
         """Sums over the blocks, [B n, ...] -> [B, ...]."""
         blocks = axis_sizes(self.rows)[1]
