@@ -98,7 +98,8 @@ class FieldModel:
             num_outputs=1,
             output="field",
             ard=(0, 0, 1),
-            trend="linear",
+            # A plane over places; a series' level, whose seasons are coordinates.
+            trend="linear" if options.ask == "stations" else "constant",
             amplitude="example",
             kriging_kernel="matern32",
             spatial_dim=3,
