@@ -14,7 +14,12 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import tfpn
-from tfpn.callbacks import TrainingMonitor, learned_parameters
+from tfpn.callbacks import (
+    LayerLikelihoods,
+    TrainingMonitor,
+    layer_likelihoods,
+    learned_parameters,
+)
 
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 WEIGHT = 0.1  # of the marginal likelihood
@@ -71,16 +76,19 @@ def watched(tmp_path_factory):
     )
     history = model.fit(
         x, y, batch_size=4, epochs=2, shuffle=False, validation_data=held_out,
-        validation_batch_size=3, callbacks=[keep, monitor], verbose=0,
+        validation_batch_size=3, callbacks=[LayerLikelihoods(), keep, monitor], verbose=0,
     ).history  # fmt: skip
+    # What it found last is of the validation.
+    parts = layer_likelihoods(model)
     # The same again, without the monitor and without tracing anew.
     end = model.get_weights()
     model.set_weights(start)
-    model.fit(x, y, batch_size=4, epochs=2, shuffle=False, verbose=0)
+    plain = model.fit(x, y, batch_size=4, epochs=2, shuffle=False, verbose=0).history
     alone = model.get_weights()
     model.set_weights(end)
     return {
         "model": model, "held_out": held_out, "folder": folder, "history": history,
+        "plain": plain, "parts": parts,
         "snapshots": snapshots, "end": end, "alone": alone,
         "table": read_table(folder / "monitor.csv"), "events": read_events(folder / "events"),
     }  # fmt: skip
@@ -126,6 +134,11 @@ def test_logs_name_the_parts_of_the_loss(watched):
         total = np.array(history[f"{prefix}task_loss"]) + WEIGHT * sum(parts)
         # float32; the task's part is a difference
         np.testing.assert_allclose(history[f"{prefix}loss"], total, rtol=1e-5)
+        np.testing.assert_allclose(history[f"{prefix}marginal_nll"], sum(parts), rtol=1e-5)
+    assert watched["plain"].keys() == {"loss", "task_loss", "marginal_nll"}
+    np.testing.assert_allclose(watched["plain"]["marginal_nll"], history["marginal_nll"], rtol=1e-5)
+    last = {f"val_{name}": value for name, value in watched["parts"].items()}
+    assert last == {name: history[name][-1] for name in last} and len(last) == 2
 
 
 def test_validation_parts_by_hand(watched):

@@ -1,8 +1,10 @@
 """Tells Keras where tfpn's classes are, without loading Keras.
 
-`keras.models.load_model` finds a class under its registered name only if the module that defines it
-was imported. After ``import tfpn`` it finds a stand-in, which imports the class once a file asks
-for it.
+`keras.models.load_model` finds a class by its registered name in a table of Keras's, and imports
+the module that a file names only if it is of Keras's own packages. So the names have to be in
+this table, which exists once Keras has been imported, and Keras calls nothing of others when it is.
+``import tfpn`` must not import Keras, which takes seconds, so a hook in Python's import fills the
+table with stand-ins for the classes as soon as anything else imports Keras.
 """
 
 import importlib.util

@@ -1,6 +1,7 @@
 """Keras callbacks: what a network's Gaussian processes do while it trains.
 
-Needs matplotlib (``pip install 'tfpn[plots]'``), and TensorBoard for its event files.
+`TrainingMonitor` needs matplotlib (``pip install 'tfpn[plots]'``), and TensorBoard for its event
+files.
 """
 
 import csv
@@ -10,24 +11,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn import evaluation, figures
+from tfpn import evaluation
 from tfpn.checks import check_count
 from tfpn.contract import KEYS
 from tfpn.files import write
+from tfpn.layer_likelihoods import LayerLikelihoods, RecordsLikelihoods, layer_likelihoods
 from tfpn.layers import PNConv, SteerablePNConv
 from tfpn.models.network import PNNetwork
 from tfpn.types import Array, ArrayLike, Logs, Model, Observations, PathLike
+
+__all__ = ["LayerLikelihoods", "TrainingMonitor", "layer_likelihoods", "learned_parameters"]
 
 _HEADER = ["epoch", "name", "value"]
 # Of `tfpn.evaluation.classification_metrics` and `gaussian_metrics`, what is no measure of quality.
 _NOT_SHOWN = ("error", "examples", "residuals")
 
 
-class TrainingMonitor(keras.callbacks.Callback):
+class TrainingMonitor(RecordsLikelihoods):
     """Records feature maps, the priors' parameters and calibration at the end of epochs.
 
     It writes to TensorBoard, to a folder, or to both:
@@ -36,8 +39,9 @@ class TrainingMonitor(keras.callbacks.Callback):
       "conv_1/signal_std", "conv_1/observation_noise", "conv_1/drift", "conv_1/diffusion" and so on.
       TensorBoard shows single numbers as curves and several as histograms.
     - Keras's logs of the epoch as "training/loss", "training/val_loss", "training/task_loss" (what
-      the loss given to `compile` contributes), "training/conv_1_nll" and so on. Of the model's
-      loss, "loss" is "task_loss" plus each layer's ``marginal_likelihood_weight`` times its "nll".
+      the loss given to `compile` contributes), "training/marginal_nll" and its parts
+      "training/conv_1_nll" and so on. "loss" is "task_loss" plus the model's
+      ``marginal_likelihood_weight`` times "marginal_nll", the sum of the parts.
     - "feature_maps", a picture by `tfpn.figures.feature_maps`: mean and standard deviation of the
       output of every block of the network, for a few examples. Of a `SteerablePNCNN` these are the
       components of its fields in the axes of the points.
@@ -103,6 +107,9 @@ class TrainingMonitor(keras.callbacks.Callback):
         batch_size: int = 32,
     ) -> None:
         super().__init__()
+        from tfpn import figures  # which needs matplotlib
+
+        self._figures = figures
         if not isinstance(x, dict) or not set(KEYS) <= set(x):
             raise TypeError(
                 f"x must be the model's input dict with the keys {', '.join(KEYS)} (see "
@@ -163,11 +170,12 @@ class TrainingMonitor(keras.callbacks.Callback):
         if (epoch + 1) % self.every:
             return
         numbers = learned_parameters(self.model)
-        numbers |= {f"training/{key}": np.asarray(value) for key, value in (logs or {}).items()}
+        logs = self.with_likelihoods(logs)
+        numbers |= {f"training/{key}": np.asarray(value) for key, value in logs.items()}
         pictures = {}
         if self.examples:
             some = {key: array[self.shown] for key, array in self.x.items()}
-            pictures["feature_maps"] = figures.feature_maps(self.model, some, **self.maps)
+            pictures["feature_maps"] = self._figures.feature_maps(self.model, some, **self.maps)
         if self.y is not None:
             quality, name, picture = self._calibration()
             pictures[name] = picture
@@ -181,7 +189,7 @@ class TrainingMonitor(keras.callbacks.Callback):
         if self.folder is not None:
             self._write_rows(epoch, numbers)
             for name, picture in pictures.items():
-                figures.save(picture, self.folder / f"{name}_{epoch:04d}.png")
+                self._figures.save(picture, self.folder / f"{name}_{epoch:04d}.png")
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         """Closes the event file."""
@@ -191,11 +199,11 @@ class TrainingMonitor(keras.callbacks.Callback):
     def _calibration(self):
         """Measures of quality on the validation examples, name and picture of the calibration."""
         if self.model.get_config()["num_classes"] is not None:
-            probabilities = self.model.predict_proba(self.x, batch_size=self.batch_size)
+            probabilities = self.model.predict_proba(self.x, batch_size=self.batch_size, verbose=0)
             quality = evaluation.classification_metrics(probabilities, self.y, self.bins)
-            picture = figures.reliability_diagram(probabilities, self.y, self.bins)
+            picture = self._figures.reliability_diagram(probabilities, self.y, self.bins)
             return quality, "reliability", picture
-        predicted = self.model.predict_distribution(self.x, batch_size=self.batch_size)
+        predicted = self.model.predict_distribution(self.x, batch_size=self.batch_size, verbose=0)
         mean, deviations = predicted.mean().numpy(), predicted.stddev().numpy()
         if self.y.size != mean.size:
             raise ValueError(f"y has the shape {self.y.shape}, the predictions {mean.shape}.")
@@ -203,7 +211,7 @@ class TrainingMonitor(keras.callbacks.Callback):
         known = ~np.isnan(residuals)
         residuals, deviations = residuals[known], deviations[known]
         quality = evaluation.gaussian_metrics(residuals, deviations)
-        return quality, "qq_plot", figures.qq_plot(residuals, deviations)
+        return quality, "qq_plot", self._figures.qq_plot(residuals, deviations)
 
     def _write_events(self, epoch, numbers, pictures):
         with self._writer.as_default(step=epoch):

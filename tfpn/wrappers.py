@@ -325,7 +325,7 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
     def predict_proba(self, X: ArrayLike) -> Array:
         """Probabilities [B, classes], in the order of ``classes_``; X as in `fit`."""
         x = self._unpack(_packed(X))
-        return self.model_.predict_proba(x)
+        return self.model_.predict_proba(x, verbose=0)
 
     def predict(self, X: ArrayLike) -> Array:
         """The most probable labels [B]; X as in `fit`."""
@@ -391,6 +391,6 @@ class PNRegressor(RegressorMixin, _PNEstimator):
         shape = len(X), *self._shape
         if not return_std:
             return self.model_.predict(x, verbose=0).reshape(shape)
-        predicted = self.model_.predict_distribution(x)
+        predicted = self.model_.predict_distribution(x, verbose=0)
         mean, deviation = predicted.mean().numpy(), predicted.stddev().numpy()
         return mean.reshape(shape), deviation.reshape(shape)

@@ -59,7 +59,7 @@ def test_docstring_examples(module, mnist_folder):
 def test_import_is_light():
     code = (
         "import sys, tfpn.datasets\n"
-        "heavy = {'tensorflow', 'keras', 'sklearn', 'skimage', 'scipy', 'joblib', 'tqdm'}\n"
+        "heavy = {'tensorflow', 'keras', 'sklearn', 'skimage', 'scipy', 'joblib'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

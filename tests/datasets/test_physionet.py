@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from physionet_records import RECORDS, random_records, write
 
+from tfpn import progress
 from tfpn.datasets import Dataset, Part, _physionet, _physionet_cleaning, physionet2012
 from tfpn.datasets._physionet_files import SERIES
 
@@ -230,9 +231,10 @@ def test_environment_variable_names_the_cache(monkeypatch, folder):
     assert list((folder / "elsewhere").glob("physionet2012-*.npz"))
 
 
-def test_progress_bar(folder, capsys):
+def test_progress(folder, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "DELAY", 0.0)
     load(folder, progress=True)
-    assert "6/6" in capsys.readouterr().err
+    assert "PhysioNet 2012: 6 records in 0:0" in capsys.readouterr().err
     shutil.rmtree(folder / "cache")
     load(folder)
     assert not capsys.readouterr().err

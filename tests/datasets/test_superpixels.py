@@ -8,6 +8,7 @@ import pytest
 import skimage
 import skimage.segmentation
 
+from tfpn import progress
 from tfpn.datasets import _superpixels, superpixel_mnist
 
 
@@ -101,9 +102,10 @@ def test_parallel_building_keeps_the_order(monkeypatch, mnist_folder):
         np.testing.assert_array_equal(found[key], expected[key])
 
 
-def test_progress_bar(mnist_folder, capsys):
+def test_progress(mnist_folder, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "DELAY", 0.0)
     superpixel_mnist(mnist_folder, mnist_folder, limit=5, num_workers=1)
-    assert "5/5" in capsys.readouterr().err
+    assert "superpixels of x_train: 5 images in 0:0" in capsys.readouterr().err
     superpixel_mnist(mnist_folder, mnist_folder, limit=6, num_workers=1, progress=False)
     assert not capsys.readouterr().err
 
@@ -260,7 +262,7 @@ def test_missing_data(tmp_path):
 
 @pytest.mark.parametrize(
     "module, distribution",
-    [("skimage", "scikit-image"), ("joblib", "joblib"), ("tqdm", "tqdm")],
+    [("skimage", "scikit-image"), ("joblib", "joblib")],
 )
 def test_missing_packages(monkeypatch, mnist_folder, module, distribution):
     monkeypatch.setitem(sys.modules, module, None)

@@ -91,7 +91,9 @@ class TestClassifier:
     def test_trains(self, classifier):
         model, x, _, history, _ = classifier
         assert history["loss"][-1] < history["loss"][0]
-        assert {"conv_1_nll", "conv_2_nll", "pooling_nll"} <= history.keys()
+        assert {"task_loss", "marginal_nll"} <= history.keys()
+        parts = tfpn.callbacks.layer_likelihoods(model)
+        assert parts.keys() == {"conv_1_nll", "conv_2_nll", "pooling_nll"}
         probabilities = model.predict_proba(x)
         assert probabilities.shape == (4, 3)
         np.testing.assert_allclose(probabilities.sum(-1), 1.0, rtol=1e-5)

@@ -25,8 +25,10 @@ def main(arguments=None):
             ending.advice = "; --resume continues it"
         # Imported after parsing: TensorFlow takes seconds, and --help does not need it.
         from tfpn.cli import commands
+        from tfpn.cli.quiet_start import quiet_start
 
-        commands.load()
-        ending.imported()
-        ending.status = commands.run(options)
+        with quiet_start():
+            commands.load()
+            ending.imported()
+            ending.status = commands.run(options)
     return ending.status

@@ -3,7 +3,6 @@
 import importlib.util
 import io
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,8 +18,6 @@ from tfpn.files import same_file, write
 
 def load():
     """Imports what all subcommands need, which takes seconds."""
-    # TensorFlow's start-up notes hide the command's own messages.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     importlib.import_module("tfpn.training")
 
 
@@ -67,7 +64,7 @@ def _train(options):
 
     from tfpn import training
 
-    print(f"GPUs found: {len(training.list_gpus())}", file=sys.stderr)
+    _say_gpus(training.list_gpus())
     result = training.train(
         recipe,
         folder,
@@ -92,7 +89,7 @@ def _tune(options):
     from tfpn import training
     from tfpn.tuning.space import read_assignments
 
-    print(f"GPUs found: {len(training.list_gpus())}", file=sys.stderr)
+    _say_gpus(training.list_gpus())
     result = tuning.tune(
         recipe,
         folder,
@@ -106,6 +103,11 @@ def _tune(options):
         verbose=_verbosity(),
     )
     print(json.dumps(result), flush=True)
+
+
+def _say_gpus(gpus):
+    if gpus:
+        print(f"GPUs found: {len(gpus)}", file=sys.stderr)
 
 
 def _verbosity():

@@ -10,8 +10,9 @@ import numpy as np
 from tfpn.datasets import _physionet_files as files
 from tfpn.datasets._physionet_cleaning import Cleaned, clean
 from tfpn.datasets._physionet_download import download
-from tfpn.datasets.base import Dataset, Part, import_extra, read_cache, write_cache
-from tfpn.types import PathLike
+from tfpn.datasets.base import Dataset, Part, read_cache, write_cache
+from tfpn.progress import Progress
+from tfpn.types import PathLike, Verbose
 
 # Part of the cache's key: raise it when what is read or stored changes, or how it is cleaned.
 _FORMAT = 2
@@ -120,7 +121,7 @@ def physionet2012(
             or, where it is not set, ~/.cache/tfpn.
         statics: "series" for statics as constant channels of `.x`, or "apart" for statics in
             `.statics` of each part only, to be given to a model's head.
-        progress: Whether to show a progress bar while downloading and reading.
+        progress: Whether to show the progress of downloading and reading, if it takes long.
 
     Returns:
         A `Dataset` whose parts list their records in the order of the split lists. In each part
@@ -133,7 +134,6 @@ def physionet2012(
 
     Raises:
         FileNotFoundError: if a set, an outcomes file or a split list is not there.
-        ImportError: if tqdm is not installed.
         RuntimeError: if a file could not be downloaded, or is not the one that was expected.
         ValueError: if `statics` is unknown; if a line of a file is malformed (with the file and the
             number of the line); if an archive is damaged or holds anything but records; if
@@ -153,19 +153,18 @@ def physionet2012(
     """
     if statics not in ("series", "apart"):
         raise ValueError(f"statics: found {statics!r}; give 'series' or 'apart'.")
-    tqdm = import_extra("tqdm", "tqdm").tqdm
     cache = pathlib.Path(
         cache_dir or os.environ.get("TFPN_CACHE") or pathlib.Path.home() / ".cache" / "tfpn"
     )
     folder = cache / "physionet2012" if data_dir is None else pathlib.Path(data_dir)
     splits = files.read_splits(folder / "splits" if split_dir is None else pathlib.Path(split_dir))
     if data_dir is None:
-        download(folder, tqdm, progress)
+        download(folder, progress)
 
     paths = [files.find_set(folder, letter) for letter in files.SETS]
     outcome_paths = [folder / f"Outcomes-{letter}.txt" for letter in files.SETS]
     outcomes = [files.read_outcomes(path) for path in outcome_paths]
-    records = _load(paths, cache, tqdm, sum(map(len, outcomes)), progress)
+    records = _load(paths, cache, sum(map(len, outcomes)), progress)
     labels = files.check_outcomes(records, outcomes, outcome_paths)
     parts = files.split_indices(records, labels, splits)
     return _assemble(records, labels, parts, statics)
@@ -349,15 +348,16 @@ def _part(index, records, labels, readings, value, static_values, statics):
     )
 
 
-def _load(paths, cache, tqdm, total, progress):
+def _load(paths, cache, total, progress):
     """The cleaned records of the three sets, from the cache if it has them."""
     key = {"format": _FORMAT, "sets": [files.fingerprint(path) for path in paths]}
     name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]
     path = cache / f"physionet2012-format-{_FORMAT}-{name}.npz"
     if path.exists():
         return _read_cache(path, key)
-    with tqdm(total=total, desc="PhysioNet 2012", unit="record", disable=not progress) as bar:
-        records = files.read_records(paths, bar)
+    verbose: Verbose = "auto" if progress else 0
+    with Progress("PhysioNet 2012", total, "records", verbose) as shown:
+        records = files.read_records(paths, shown)
     records = clean(records)
     write_cache(path, key, {**records._asdict(), "rules": json.dumps(records.rules)})
     return records

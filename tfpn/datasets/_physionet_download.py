@@ -4,9 +4,10 @@ import http.client
 import os
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 from tfpn.datasets._physionet_files import SETS, digest_of_file, digest_of_records
+from tfpn.progress import Progress
+from tfpn.types import Verbose
 
 _URL = "https://physionet.org/files/challenge-2012/1.0.0/"
 _TIMEOUT_SECONDS = 60
@@ -24,22 +25,22 @@ _DIGESTS = {
 }
 
 
-def download(folder: Path, tqdm: Any, progress: bool) -> None:
+def download(folder: Path, progress: bool) -> None:
     """Downloads into a folder what is not there yet; a file that is there has been checked."""
     folder.mkdir(parents=True, exist_ok=True)
     for letter in SETS:
         for name in (f"Outcomes-{letter}.txt", f"set-{letter}.tar.gz"):
             if not (folder / name).exists():
-                _download_file(folder, name, tqdm, progress)
+                _download_file(folder, name, progress)
 
 
-def _download_file(folder, name, tqdm, progress):
+def _download_file(folder, name, progress):
     # Into a folder of its own first, so that only what has been checked gets into `folder`.
     temporary = folder / f"unchecked-{os.getpid()}" / name
     temporary.parent.mkdir(exist_ok=True)
     try:
         try:
-            _fetch(_URL + name, temporary, tqdm, progress)
+            _fetch(_URL + name, temporary, progress)
         except (OSError, http.client.HTTPException) as error:
             raise RuntimeError(
                 f"{_URL}{name} could not be downloaded ({error}). Without a network, get the files "
@@ -63,17 +64,14 @@ def _download_file(folder, name, tqdm, progress):
         temporary.parent.rmdir()
 
 
-def _fetch(url, path, tqdm, progress):
+def _fetch(url, path, progress):
     with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
         size = int(response.headers.get("Content-Length") or 0) or None
-        with (
-            open(path, "wb") as file,
-            tqdm(
-                total=size, desc=path.name, unit="B", unit_scale=True, disable=not progress
-            ) as bar,
-        ):
+        kilobytes = size and size // 1000
+        verbose: Verbose = "auto" if progress else 0
+        with open(path, "wb") as file, Progress(path.name, kilobytes, "kB", verbose) as shown:
             while chunk := response.read(_CHUNK):
                 file.write(chunk)
-                bar.update(len(chunk))
+                shown.update(file.tell() // 1000)
         if size not in (None, path.stat().st_size):
             raise OSError(f"the connection ended after {path.stat().st_size} of {size} bytes")

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tfpn.progress import Progress
 from tfpn.types import Array
 
 SETS = ("a", "b", "c")
@@ -160,8 +161,8 @@ def fingerprint(path: Path) -> Any:
     return sha.hexdigest()
 
 
-def read_records(paths: Sequence[Any], bar: Any) -> Any:
-    """Reads the sets at `paths`, in the order of `SETS`, counting records on a progress bar."""
+def read_records(paths: Sequence[Any], progress: Progress) -> Any:
+    """Reads the sets at `paths`, in the order of `SETS`, and shows its progress."""
     ids, sets, descriptors, unnamed, counts = [], [], [], [], []
     minute, series, value = [], [], []
     names: dict[str, int] = {}
@@ -181,7 +182,7 @@ def read_records(paths: Sequence[Any], bar: Any) -> Any:
             minute.append(np.array(rows[0], np.int16))
             series.append(np.array(rows[1], np.int8))
             value.append(np.array(rows[2], np.float32))
-            bar.update()
+            progress.advance()
     if not ids:
         raise ValueError(f"{', '.join(map(str, paths))}: found no records.")
     return Records(

@@ -15,7 +15,8 @@ from tfpn.datasets.base import (
     read_cache,
     write_cache,
 )
-from tfpn.types import PathLike
+from tfpn.progress import Progress
+from tfpn.types import PathLike, Verbose
 
 # Part of the cache's key: raise it when what is computed or how it is stored changes.
 _FORMAT = 1
@@ -66,14 +67,14 @@ def superpixel_mnist(
         limit: Take only so many training images (before the validation part is split off) and so
             many test images, the first ones; None for all.
         num_workers: The number of processes that build; None for one per core.
-        progress: Whether to show a progress bar while building.
+        progress: Whether to show the progress of building, if it takes long.
 
     Returns:
         A `Dataset`; in each part `.x` has N = `num_segments`, d = 2, c = 1 in float32 and `.y` is
         the digit 0 to 9 (int64).
 
     Raises:
-        ImportError: if scikit-image, joblib or tqdm is not installed.
+        ImportError: if scikit-image or joblib is not installed.
         FileNotFoundError: if `data_dir` holds no `mnist.npz`.
         RuntimeError: if MNIST could not be downloaded.
         TypeError: if an argument is not a number of the right kind.
@@ -172,19 +173,19 @@ def _segment_all(images, num_segments, compactness):
 
 def _build(images, num_segments, compactness, num_workers, progress, label):
     joblib = import_extra("joblib", "joblib")
-    tqdm = import_extra("tqdm", "tqdm").tqdm
     import_extra("skimage.segmentation", "scikit-image")
     chunks = [images[start : start + _CHUNK] for start in range(0, len(images), _CHUNK)]
     parallel = joblib.Parallel(
         n_jobs=-1 if num_workers is None else num_workers, return_as="generator"
     )
     superpixels = []
-    with tqdm(total=len(images), desc=label, unit="image", disable=not progress) as bar:
+    verbose: Verbose = "auto" if progress else 0
+    with Progress(f"superpixels of {label}", len(images), "images", verbose) as shown:
         for part in parallel(
             joblib.delayed(_segment_all)(chunk, num_segments, compactness) for chunk in chunks
         ):
             superpixels.append(part)
-            bar.update(len(part))
+            shown.advance(len(part))
     return np.concatenate(superpixels)
 
 

@@ -10,8 +10,8 @@ from tfpn.math.uncertainty import UNCERTAINTY
 from tfpn.models.conditioned import ConditionedField
 from tfpn.models.field_refine import OwnPriors
 from tfpn.models.field_start import STEPS, start_field
-from tfpn.models.prior_start import progress_bar
-from tfpn.types import Array, ArrayLike, Distribution, Mixin, Observations, Tensor
+from tfpn.progress import Progress
+from tfpn.types import Array, ArrayLike, Distribution, Mixin, Observations, Tensor, Verbose
 
 # Query points times examples that are read out at once.
 _AT_ONCE = 2**15
@@ -51,6 +51,7 @@ class FieldPrediction(Mixin):
         joint: bool = False,
         own_prior: float | None = None,
         batch_size: int = 32,
+        verbose: Verbose = "auto",
     ) -> Distribution:
         """The field at any points, given readings.
 
@@ -67,6 +68,7 @@ class FieldPrediction(Mixin):
                 factorisations for each example, which are then predicted one by one, and pays where
                 examples of a hundred readings differ in how smooth they are.
             batch_size: examples at a time.
+            verbose: as in `adapt`.
 
         Returns:
             A `tfp.distributions.Normal` of batch shape [B, M, num_outputs], or with
@@ -104,11 +106,11 @@ class FieldPrediction(Mixin):
             check_positive("own_prior", own_prior)
             if joint or self._way.draws:
                 raise ValueError("own_prior goes with neither joint=True nor draws: leave it out.")
-            return self._own_marginals(path, {**x, "query": query}, noise, own_prior)
+            return self._own_marginals(path, {**x, "query": query}, noise, own_prior, verbose)
         if check_flag("joint", joint):
             self._need_exact("joint=True")
-            return self._joint_field(path, {**x, "query": query}, noise)
-        return self._marginals({**x, "query": query}, noise, batch_size)
+            return self._joint_field(path, {**x, "query": query}, noise, verbose)
+        return self._marginals({**x, "query": query}, noise, batch_size, verbose)
 
     def conditioned(self, x: Observations) -> ConditionedField:
         """The model with readings to which more can be added, without computing all anew.
@@ -141,26 +143,29 @@ class FieldPrediction(Mixin):
         self._need_exact("conditioned")
         return ConditionedField(self, x)
 
-    def predict_distribution(self, x: Observations, batch_size: int = 32) -> Distribution:
+    def predict_distribution(
+        self, x: Observations, batch_size: int = 32, verbose: Verbose = "auto"
+    ) -> Distribution:
         """As `Predictive.predict_distribution`; with output="field" `predict_field` at x["query"].
 
         Args:
             x: the input dict.
             batch_size: examples at a time.
+            verbose: as in `adapt`.
 
         Raises:
             ValueError: as there.
         """
         if self._field is None:
-            return super().predict_distribution(x, batch_size)
-        return self._marginals(x, True, batch_size)
+            return super().predict_distribution(x, batch_size, verbose)
+        return self._marginals(x, True, batch_size, verbose)
 
-    def _marginals(self, x, noise, batch_size):
+    def _marginals(self, x, noise, batch_size, verbose):
         import tensorflow_probability as tfp
 
         from tfpn.distributions.mixture import equal_mixture
 
-        moments = self._read_field(x, check_count("batch_size", batch_size))
+        moments = self._read_field(x, check_count("batch_size", batch_size), verbose)
         mean, std = self._moments_in_units(moments, noise)
         values = moments["values"]
         dtype = values.dtype
@@ -175,7 +180,7 @@ class FieldPrediction(Mixin):
         scale = np.sqrt(inner)[..., None].astype(dtype) + np.zeros_like(loc)
         return equal_mixture(tfp.distributions.Normal(loc, scale))
 
-    def _own_marginals(self, path, x, noise, spread):
+    def _own_marginals(self, path, x, noise, spread, verbose):
         """`_marginals` of each example with a prior of its own."""
         import tensorflow_probability as tfp
 
@@ -186,11 +191,13 @@ class FieldPrediction(Mixin):
         )
         points = np.where(seen.any(-1, keepdims=True), x["points"], 0.0).astype(np.float64)
         found = []
-        for k in range(len(points)):
-            one = {key: np.asarray(array)[k : k + 1] for key, array in x.items()}
-            own = priors.find((points[k : k + 1], values[k : k + 1], variance[k : k + 1]))
-            with priors.lent(own):
-                found.append(self._moments_in_units(self._read_field(one, 1), noise))
+        with Progress("predict", len(points), "examples", verbose) as progress:
+            for k in range(len(points)):
+                one = {key: np.asarray(array)[k : k + 1] for key, array in x.items()}
+                own = priors.find((points[k : k + 1], values[k : k + 1], variance[k : k + 1]))
+                with priors.lent(own):
+                    found.append(self._moments_in_units(self._read_field(one, 1, 0), noise))
+                progress.advance()
         dtype = self.compute_dtype
         mean, std = (np.concatenate(parts).astype(dtype) for parts in zip(*found, strict=True))
         return tfp.distributions.Normal(mean, std)
@@ -203,27 +210,29 @@ class FieldPrediction(Mixin):
         variance = variance * np.square(unit) * factor + added * noise
         return moments["values"].astype(np.float64) * unit + offset, np.sqrt(variance)
 
-    def _read_field(self, x, batch_size):
+    def _read_field(self, x, batch_size, verbose):
         """The moments at the query points, many of them piece by piece."""
         x = self._checked(x)
         if not isinstance(x, dict):
-            return self._predicted(self._moments, x, batch_size)
+            return self._predicted(self._moments, x, batch_size, verbose)
         query = np.asarray(x["query"])
         size = max(1, _AT_ONCE // max(1, min(batch_size, len(query))))
-        found = [
-            self._predicted(
-                self._moments, {**x, "query": query[:, start : start + size]}, batch_size
-            )
-            for start in range(0, max(query.shape[1], 1), size)
-        ]
+        if query.shape[1] <= size:
+            return self._predicted(self._moments, x, batch_size, verbose)
+        starts, found = range(0, query.shape[1], size), []
+        with Progress("predict", len(starts), "parts of the query", verbose) as progress:
+            for start in starts:
+                part = {**x, "query": query[:, start : start + size]}
+                found.append(self._predicted(self._moments, part, batch_size, verbose))
+                progress.advance()
         axes = {key: 2 if key == self._way.key else 1 for key in found[0]}
         return {key: np.concatenate([f[key] for f in found], axes[key]) for key in found[0]}
 
-    def _joint_field(self, path, x, noise):
+    def _joint_field(self, path, x, noise, verbose):
         """A `ProcessValues` of kriging and network."""
         from tfpn.distributions.process_values import ProcessValues
 
-        moments = self._read_field(x, 32)
+        moments = self._read_field(x, 32, verbose)
         inputs = self.inputs_dict
         found = path.features_model(inputs)(
             {key: tf.convert_to_tensor(x[key], inputs[key].dtype) for key in inputs}
@@ -328,8 +337,10 @@ class FieldPrediction(Mixin):
         values, variance = path.units.apply(values, variance)
         points = np.where(np.isfinite(variance).any(-1, keepdims=True), points, 0.0)
         standard = {"points": points, "values": np.nan_to_num(values), "variance": variance}
-        bar = progress_bar(STEPS, verbose, "step") if fit_priors else None
-        start_field(standard, path.kriging, path.scale, fit=fit_priors, progress=bar and bar.update)
+        with Progress("adapt", STEPS, "steps", verbose) as progress:
+            start_field(
+                standard, path.kriging, path.scale, fit=fit_priors, progress=progress.update
+            )
         some = slice(None, None, -(-len(points) // _EXAMPLES))
         scaled = {key: array[some] for key, array in standard.items()}
         scaled["points"] = scaled["points"] * path.factors()

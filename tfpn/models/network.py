@@ -26,13 +26,13 @@ from tfpn.models.inputs import (
     warn_of_unequal,
 )
 from tfpn.models.predictive import Predictive, not_calibrated
-from tfpn.models.prior_start import Verbose, fit_first_prior
+from tfpn.models.prior_start import fit_first_prior
 from tfpn.models.readings_seen import ReadingsSeen
 from tfpn.models.target_scale import TargetScale, first_targets
 from tfpn.models.temperature import Temperature
 from tfpn.models.trainable import Trainable
 from tfpn.spacing import point_spacing, typical_number
-from tfpn.types import ArrayLike, Config, Layer, PathLike, Tensor
+from tfpn.types import ArrayLike, Config, Layer, PathLike, Tensor, Verbose
 
 
 class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
@@ -200,8 +200,9 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
                 [B, M, channels] of fields, NaN where nothing was measured. None leaves the outputs'
                 scale as it is, or takes those of a data set of tuples (observations, targets).
             fit_priors: whether the first convolution's prior is fitted, which takes some seconds.
-            verbose: of the fit; 1 shows a progress bar of the priors, 2 a line at the end, 0
-                nothing, "auto" the bar in terminals and notebooks.
+            verbose: 0 shows no progress. Otherwise a fit that takes longer than a few seconds
+                shows it on standard error, with the remaining time: as a line that is rewritten,
+                or with 2 and in log files as a new line now and then.
 
         Raises:
             ValueError: if the data are not observations (as `tfpn.observations` makes them) of the

@@ -10,9 +10,21 @@ import tensorflow as tf
 from tfpn.checks import check_count
 from tfpn.contract import KEYS, check_query
 from tfpn.math.uncertainty import UNCERTAINTY
+from tfpn.models.shown import in_batches, predict_shown
 from tfpn.models.temperature import calibrate_classifier
+from tfpn.models.variance_fit import fit_variance
+from tfpn.progress import Progress
 from tfpn.ragged import numeric
-from tfpn.types import Array, ArrayLike, Distribution, DType, Mixin, Observations, Tensor
+from tfpn.types import (
+    Array,
+    ArrayLike,
+    Distribution,
+    DType,
+    Mixin,
+    Observations,
+    Tensor,
+    Verbose,
+)
 
 # Residuals below it, in units of the targets' scale, have squares and sums of them in float64.
 _LARGEST_RESIDUAL = 1e150
@@ -32,7 +44,12 @@ class Predictive(Mixin):
         return bounded and self._has_head()
 
     def calibrate(
-        self, x: Observations, y: ArrayLike, batch_size: int = 32, offsets: bool = False
+        self,
+        x: Observations,
+        y: ArrayLike,
+        batch_size: int = 32,
+        offsets: bool = False,
+        verbose: Verbose = "auto",
     ) -> None:
         """Fits the predicted uncertainty to held-out targets or labels; saving keeps it.
 
@@ -58,6 +75,7 @@ class Predictive(Mixin):
             offsets: whether classes get their b_k, which may change the most probable class. Use it
                 for a classifier trained with ``class_weight``, or on other shares of the classes
                 than it will meet. Otherwise the temperature alone does better.
+            verbose: as in `adapt`.
 
         Raises:
             TypeError: if the arguments are of another kind.
@@ -79,7 +97,7 @@ class Predictive(Mixin):
         self._check_keys(x)
         x = self._check_query(x)
         if self._temperature is not None:
-            calibrate_classifier(self, x, y, batch_size, offsets)
+            calibrate_classifier(self, x, y, batch_size, offsets, verbose)
             return
         if offsets:
             raise ValueError("offsets=True is for classifiers; a regression has no classes.")
@@ -111,7 +129,7 @@ class Predictive(Mixin):
         before = self._calibration.numpy()
         self._calibration.assign(not_calibrated(before.shape, before.dtype))
         try:
-            predicted = self.predict_distribution(x, batch_size=batch_size)
+            predicted = self.predict_distribution(x, batch_size=batch_size, verbose=verbose)
             mean, deviations = (
                 np.asarray(found, np.float64) for found in (predicted.mean(), predicted.stddev())
             )
@@ -135,7 +153,7 @@ class Predictive(Mixin):
                         "field's components count as one), so there is no spread to fit: give "
                         "measured targets that are held out from training."
                     )
-            fitted = [_fit_variance(residuals[some], variances[some]) for some in chosen]
+            fitted = [fit_variance(residuals[some], variances[some]) for some in chosen]
             after = np.stack(fitted, axis=1)
             after[1] += 2.0 * np.log(units)
         except Exception:
@@ -149,32 +167,17 @@ class Predictive(Mixin):
             return 1.0, 0.0
         return np.exp(np.asarray(self._calibration, np.float64))[:, list(self._calibrated)]
 
-    def _predicted(self, network, x, batch_size):
+    def _predicted(self, network, x, batch_size, verbose):
         """Keras's predict of this model or a part of it, after checks."""
         x = self._checked(x)
         self._warn_of_few_readings(x, stacklevel=3)
         if isinstance(x, dict):
-            x = self._batches(network, x, check_count("batch_size", batch_size))
-        return network.predict(x, verbose=0)
+            x = in_batches(network, x, check_count("batch_size", batch_size))
+        return predict_shown(network, x, verbose)
 
-    def _batches(self, network, x, batch_size):
-        """Arrays as batches in the inputs' dtype, which Keras would cast to its own float type.
-
-        The network's predict is traced for all numbers of examples and points: Keras traces a
-        smaller last batch anew.
-        """
-        inputs = {given.name: given for given in network.inputs}
-        x = {key: np.asarray(x[key], given.dtype) for key, given in inputs.items()}
-        batches = tf.data.Dataset.from_tensor_slices(x).batch(batch_size)
-        eagerly = network.run_eagerly or tf.config.functions_run_eagerly()
-        replicas = network.distribute_strategy.num_replicas_in_sync
-        if not eagerly and replicas == network.steps_per_execution == 1:
-            network.make_predict_function()
-            specs = {key: tf.TensorSpec(given.shape, given.dtype) for key, given in inputs.items()}
-            network.predict_function.get_concrete_function([specs])
-        return batches
-
-    def predict_distribution(self, x: Observations, batch_size: int = 32) -> Distribution:
+    def predict_distribution(
+        self, x: Observations, batch_size: int = 32, verbose: Verbose = "auto"
+    ) -> Distribution:
         """The outputs as jointly normal variables, or as a mixture of them.
 
         The covariance is that of the pooled features through the head's linear map. "diagonal"
@@ -188,6 +191,7 @@ class Predictive(Mixin):
         Args:
             x: the observations dict.
             batch_size: examples at a time.
+            verbose: as in `adapt`.
 
         Returns:
             A `tfp.distributions.MultivariateNormalTriL`, or with "sampled" a
@@ -210,7 +214,7 @@ class Predictive(Mixin):
             )
         if not self._has_head():
             raise ValueError("this model has no head: give num_classes or num_outputs.")
-        pooled = self._predicted(self._moments, x, batch_size)
+        pooled = self._predicted(self._moments, x, batch_size, verbose)
         kernel, bias = (np.asarray(w, np.float64) for w in (self._head.kernel, self._head.bias))
         covariance = np.swapaxes(kernel, -2, -1) @ way.joint_covariance(pooled) @ kernel
         offset, units = self._unit()
@@ -232,7 +236,13 @@ class Predictive(Mixin):
         covariance = covariance + noise
         return multivariate_normal(loc.astype(dtype), covariance.astype(dtype), units=units)
 
-    def predict_proba(self, x: Observations, batch_size: int = 32, num_points: int = 256) -> Array:
+    def predict_proba(
+        self,
+        x: Observations,
+        batch_size: int = 32,
+        num_points: int = 256,
+        verbose: Verbose = "auto",
+    ) -> Array:
         """Class probabilities [B, num_classes]: the softmax averaged over the logits' distribution.
 
         The average is over `predict_distribution`, by the same ``num_points`` quasi-random points
@@ -244,6 +254,7 @@ class Predictive(Mixin):
             x: the observations dict.
             batch_size: examples at a time.
             num_points: number of points, best a power of 2.
+            verbose: as in `adapt`.
 
         Raises:
             ValueError: if the model is no classifier.
@@ -256,8 +267,8 @@ class Predictive(Mixin):
                 f"{self._config['num_classes']}: build the model with num_classes=2 or more."
             )
         if self._way.draws or not self.finite_variance:
-            return special.softmax(self._predicted(self, x, batch_size), axis=-1)
-        logits = self.predict_distribution(x, batch_size=batch_size)
+            return special.softmax(self._predicted(self, x, batch_size, verbose), axis=-1)
+        logits = self.predict_distribution(x, batch_size=batch_size, verbose=verbose)
         temperature, offsets = self._temperature.numbers  # The average is over what was before.
         loc, factor = logits.loc.numpy(), temperature * logits.scale_tril.numpy()
         loc = temperature * (loc - offsets.astype(loc.dtype))
@@ -281,13 +292,16 @@ class Predictive(Mixin):
         """The network up to the pooling: a dict of means, variances and what goes with them."""
         return keras.Model(self.inputs_dict, self._moments_output)
 
-    def feature_maps(self, x: Observations, query: Tensor) -> list[dict[str, Array]]:
+    def feature_maps(
+        self, x: Observations, query: Tensor, verbose: Verbose = "auto"
+    ) -> list[dict[str, Array]]:
         """Each block's output as a Gaussian at any points, for figures and inspection.
 
         Args:
             x: the observations dict.
             query: points [B, M, d], or [1, M, d] for the same ones in all examples. Beside the
                 results the memory does not grow with their number.
+            verbose: as in `adapt`.
 
         Returns:
             A list of ``num_blocks`` dicts of points, values and variance at the query points, in
@@ -308,10 +322,15 @@ class Predictive(Mixin):
         parts = [query[:, start : start + size] for start in range(0, query.shape[1], size)]
         before = self._before_blocks
         given = before({key: tf.convert_to_tensor(x[key]) for key in before.input})
-        return [
-            _joined([block(given[name], part) for part in parts], count)
-            for name, block in self._blocks_by_name.items()
-        ]
+        blocks, maps = self._blocks_by_name, []
+        with Progress("feature maps", len(blocks) * len(parts), "parts", verbose) as progress:
+            for name, block in blocks.items():
+                found = []
+                for part in parts:
+                    found.append(block(given[name], part))
+                    progress.advance()
+                maps.append(_joined(found, count))
+        return maps
 
     def _checked_with_query(self, x, query):
         """The input dict after the checks of `predict`, and query points [B, M, d] for it.
@@ -366,29 +385,3 @@ def not_calibrated(shape: Any, dtype: DType) -> Any:
     return tf.concat(
         [tf.zeros([1, *shape[1:]], dtype), tf.fill([1, *shape[1:]], tf.constant(-np.inf, dtype))], 0
     )
-
-
-def _fit_variance(residuals, variances):
-    """Logs of factor and noise of largest likelihood for ``N(0, factor * variance + noise)``."""
-    from scipy import optimize
-
-    variances = np.asarray(variances, np.float64)
-    scale = np.mean(np.square(residuals))
-    if not np.any(variances):  # no factor makes anything of them: all is noise
-        return np.array([0.0, np.log(scale)])
-    relative = variances / np.mean(variances)
-
-    def negative_log_likelihood(logs):
-        total = np.exp(logs[0]) * relative + np.exp(logs[1])
-        return np.sum(np.log(total) + np.square(residuals) / scale / total)
-
-    # From noise alone and from the network's variance alone: either may be a local optimum.
-    bounds = [(-30.0, 10.0)] * 2
-    best = min(
-        (
-            optimize.minimize(negative_log_likelihood, start, bounds=bounds)
-            for start in ([-10.0, 0.0], [0.0, -10.0], [-0.7, -0.7])
-        ),
-        key=lambda result: result.fun,
-    )
-    return best.x + np.log(scale) - np.array([np.log(np.mean(variances)), 0.0])

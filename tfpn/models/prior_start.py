@@ -1,35 +1,12 @@
 """The start of a model's priors from data: the fit of the first one, and what is said of it."""
 
-import sys
 import warnings
-from typing import Any, Literal, get_args
 
-import keras
 import numpy as np
 
-from tfpn.checks import check_choice
 from tfpn.fitting import FittedPrior
-from tfpn.types import Layer, Observations
-
-Verbose = Literal["auto", 0, 1, 2]
-
-
-def progress_bar(target: int, verbose: Verbose, unit: str) -> Any:
-    """Keras's progress bar, which knows the time that remains, or None for a quiet fit.
-
-    Args:
-        target: number of units.
-        verbose: as in `PNCNN.adapt`.
-        unit: what they are called.
-
-    Raises:
-        ValueError: for a bad ``verbose``.
-    """
-    check_choice("verbose", verbose, get_args(Verbose))
-    if verbose == "auto":
-        shown = hasattr(sys.stdout, "isatty") and sys.stdout.isatty()
-        verbose = 1 if shown or "ipykernel" in sys.modules else 0
-    return keras.utils.Progbar(target, verbose=verbose, unit_name=unit) if verbose else None
+from tfpn.progress import Progress
+from tfpn.types import Layer, Observations, Verbose
 
 
 def fit_first_prior(layer: Layer, data: Observations, verbose: Verbose) -> FittedPrior:
@@ -44,8 +21,8 @@ def fit_first_prior(layer: Layer, data: Observations, verbose: Verbose) -> Fitte
         UserWarning: if the readings are as likely to be independent of each other.
     """
     priors = int(np.size(layer.log_length_scale))
-    bar = progress_bar(priors, verbose, "prior")
-    found = layer.fit_prior(data, None if bar is None else bar.update)
+    with Progress("adapt", priors, "priors", verbose) as progress:
+        found = layer.fit_prior(data, progress.update)
     if found.white.any():
         which = "the readings"
         if priors > 1:

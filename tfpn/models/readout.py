@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfpn.contract import KEYS
 from tfpn.math.pieces import piece_length
+from tfpn.models.shown import in_batches, predict_shown
 from tfpn.types import Array, Mixin, Observations, Verbose
 
 # Query points times examples of a batch up to which `predict` reads fields out in one go.
@@ -39,8 +40,8 @@ class FieldReadout(Mixin):
         """
         if not self._at_many_points(x, batch_size or 32):
             return super().predict(x, batch_size, verbose, steps, callbacks)
-        options = {"verbose": verbose, "steps": steps, "callbacks": callbacks}
-        raw = self._read_out(x, batch_size or 32, **options)["values"]
+        options = {"steps": steps, "callbacks": callbacks}
+        raw = self._read_out(x, batch_size or 32, verbose, **options)["values"]
         offset, unit = self._unit()
         return (raw * unit + offset).astype(raw.dtype)
 
@@ -71,10 +72,11 @@ class FieldReadout(Mixin):
         observations = {key: given[key] for key in self._readout_input}
         return keras.Model(given, self.get_layer("readout")(observations, given["query"]))
 
-    def _read_out(self, x, batch_size, **options):
+    def _read_out(self, x, batch_size, verbose, **options):
         """What `_moments` gives at the query points, piece by piece, the features once."""
         x = self._checked(x)
-        features = self._body.predict(self._batches(self._body, x, batch_size), **options)
+        batches = in_batches(self._body, x, batch_size)
+        features = predict_shown(self._body, batches, verbose, **options)
         query = np.asarray(x["query"], self.inputs_dict["query"].dtype)
         examples, count = query.shape[:2]
         pieces = math.ceil(count / piece_length(1, features["points"].shape[1]))
@@ -95,19 +97,19 @@ class FieldReadout(Mixin):
         data = tf.data.Dataset.from_generator(given, output_signature=signature)
         # Of known length, without which Keras warns at its end.
         data = data.apply(tf.data.experimental.assert_cardinality(examples * pieces))
-        found = self._readout.predict(data, verbose=0)
+        found = predict_shown(self._readout, data, verbose, "pieces")
         return {key: _whole(found[key], examples, pieces, count) for key in found}
 
-    def _fields_distribution(self, x, batch_size):
+    def _fields_distribution(self, x, batch_size, verbose):
         """The fields at each query point: independent normal values, or a mixture of draws."""
         import tensorflow_probability as tfp
 
         from tfpn.distributions.mixture import smoothed_mixture
 
         if self._at_many_points(x, batch_size):
-            moments = self._read_out(x, batch_size, verbose=0)
+            moments = self._read_out(x, batch_size, verbose)
         else:
-            moments = self._predicted(self._moments, x, batch_size)
+            moments = self._predicted(self._moments, x, batch_size, verbose)
         factor, noise = self._factor_and_noise()
         values, variance = (moments[key].astype(np.float64) for key in ("values", "variance"))
         offset, unit = self._unit()

@@ -47,6 +47,7 @@ from tfpn.types import (
     Observations,
     Pooling,
     Trains,
+    Verbose,
 )
 
 
@@ -355,7 +356,9 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             return UNCERTAINTY[self._config["uncertainty"]].has_variance
         return super().finite_variance
 
-    def predict_distribution(self, x: Observations, batch_size: int = 32) -> Distribution:
+    def predict_distribution(
+        self, x: Observations, batch_size: int = 32, verbose: Verbose = "auto"
+    ) -> Distribution:
         """The outputs as jointly normal variables or a mixture, the values of fields at each point.
 
         With ``out_fields`` this is a `tfp.distributions.Normal` of the fields' values [B, M,
@@ -369,24 +372,20 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
 
         Args:
             x: the observations dict, with its query points if there are any.
-            batch_size: examples at a time.
-
-        Returns:
-            A TensorFlow Probability distribution.
+            batch_size, verbose: as in `PNCNN.predict_distribution`.
 
         Raises:
             ValueError: if the variance is infinite (pooling="space") or not there
-                (uncertainty="none"), if the model has no head, or as in
-                `PNCNN.predict_distribution` for ``x`` and ``batch_size``.
+                (uncertainty="none"), if the model has no head, or as there.
         """
         if self._config["out_fields"] is None:
-            return super().predict_distribution(x, batch_size)
+            return super().predict_distribution(x, batch_size, verbose)
         if not self.finite_variance:
             raise ValueError(
                 "the model was built with uncertainty='none' and carries no variance; build it "
                 "with uncertainty='diagonal'."
             )
-        return self._fields_distribution(x, check_count("batch_size", batch_size))
+        return self._fields_distribution(x, check_count("batch_size", batch_size), verbose)
 
     @classmethod
     def from_config(cls, config: Config, custom_objects: Mapping[str, Any] | None = None) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfpn.types import Array, ArrayLike, Model, Observations
+from tfpn.types import Array, ArrayLike, Model, Observations, Verbose
 
 
 class Temperature(keras.layers.Layer):
@@ -48,12 +48,13 @@ class Temperature(keras.layers.Layer):
 
 
 def calibrate_classifier(
-    model: Model, x: Observations, y: ArrayLike, batch_size: int, offsets: bool
+    model: Model, x: Observations, y: ArrayLike, batch_size: int, offsets: bool, verbose: Verbose
 ) -> None:
     """Sets the temperature of a classifier of the models (see `Predictive.calibrate`)."""
     labels = _labels(y, len(x["points"]), model.output.shape[-1])
     layer = model._temperature
-    probabilities = np.asarray(model.predict_proba(x, batch_size=batch_size), np.float64)
+    found = model.predict_proba(x, batch_size=batch_size, verbose=verbose)
+    probabilities = np.asarray(found, np.float64)
     # As if nothing had been calibrated before.
     temperature, before = layer.numbers
     logs = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))

@@ -7,10 +7,9 @@ import tensorflow as tf
 
 from tfpn.contract import KEYS
 from tfpn.models.inputs import first_examples
-from tfpn.models.prior_start import Verbose
 from tfpn.models.time_series_checks import warn_of_points_outside
 from tfpn.models.time_series_inputs import adapt_readings
-from tfpn.types import ArrayLike, Mixin
+from tfpn.types import ArrayLike, Mixin, Verbose
 
 # Distance from which two times are two, in units of the shortest length scale at the start: within
 # it series of that scale stay the same to 5e-5.

@@ -1,10 +1,12 @@
 """Keras's training and test steps, where a GP network needs more than they give."""
 
+import types
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from tfpn.layer_likelihoods import trackers
 from tfpn.math.replicas import replica_sum
 from tfpn.models.targets import entries, is_entrywise, rule_of, takes_moments
 from tfpn.types import Mixin, Tensor
@@ -17,6 +19,8 @@ class Trainable(Mixin):
         """To be called by the constructor."""
         self._distributed = tf.distribute.has_strategy()
         self._task_loss = keras.metrics.Mean(name="task_loss", dtype="float32")
+        # What `tfpn.callbacks.layer_likelihoods` gives; an object of no kind that Keras tracks.
+        self._last = types.SimpleNamespace(likelihoods={})
 
     @property
     def _target_rule(self):
@@ -49,7 +53,7 @@ class Trainable(Mixin):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Tensor:
-        """Keras's; what `compile`'s loss gives of it is shown as "task_loss" besides.
+        """Keras's; what `compile`'s loss gives of it is shown as "task_loss" beside it.
 
         Where a model has several outputs or predicts fields, and the loss is a mean of single
         entries' ("mse", "mae" and the like), targets of NaN are left out: the loss is the sum over
@@ -117,6 +121,17 @@ class Trainable(Mixin):
                 else:
                     metric.update_state(y, y_pred, sample_weight=weights)
         return self.get_metrics_result()
+
+    def get_metrics_result(self) -> dict[str, Any]:
+        """Keras's, with the layers' marginal likelihoods as their sum, "marginal_nll"."""
+        found = super().get_metrics_result()
+        names = [tracker.name for tracker in trackers(self) if tracker.name in found]
+        if not names:
+            return found
+        parts = {name: found.pop(name) for name in names}
+        if not tf.inside_function():  # at the end of an epoch or evaluation
+            self._last.likelihoods = {name: float(part) for name, part in parts.items()}
+        return {**found, "marginal_nll": sum(parts.values())}
 
     def train_step(self, data: Any) -> dict[str, Any]:
         """Keras's."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from tfpn.contract import check_observations
 from tfpn.tasks.hiding import check_field
-from tfpn.types import Array, ArrayLike, Model, Observations
+from tfpn.types import Array, ArrayLike, Model, Observations, Verbose
 
 
 class Values(NamedTuple):
@@ -45,6 +45,7 @@ def interpolate(
     noise: bool = True,
     own_prior: float | None = None,
     batch_size: int = 32,
+    verbose: Verbose = "auto",
 ) -> Values:
     """What would be read at any points: between readings, beyond them, on a grid.
 
@@ -55,6 +56,7 @@ def interpolate(
         noise: whether standard deviations are those of readings, or of the field alone.
         own_prior: as in `PNCNN.predict_field`: 0.5 or so for a prior of each example's own.
         batch_size: examples at a time.
+        verbose: as in `PNCNN.adapt`.
 
     Returns:
         `Values` [B, M, outputs].
@@ -67,11 +69,14 @@ def interpolate(
     check_field(model)
     query = np.asarray(query)
     query = query[None] if query.ndim == 2 else query
-    found = model.predict_field(x, query, noise=noise, own_prior=own_prior, batch_size=batch_size)
+    options = {"own_prior": own_prior, "batch_size": batch_size, "verbose": verbose}
+    found = model.predict_field(x, query, noise=noise, **options)
     return Values(np.asarray(found.mean()), np.asarray(found.stddev()))
 
 
-def impute(model: Model, x: Observations, *, batch_size: int = 32) -> Values:
+def impute(
+    model: Model, x: Observations, *, batch_size: int = 32, verbose: Verbose = "auto"
+) -> Values:
     """Fills gaps: every point of the input in every channel.
 
     Args:
@@ -79,6 +84,7 @@ def impute(model: Model, x: Observations, *, batch_size: int = 32) -> Values:
         x: observations. A gap is an entry of infinite variance; points without any reading are
             filled too (padding as well: what comes out there means nothing).
         batch_size: examples at a time.
+        verbose: as in `PNCNN.adapt`.
 
     Returns:
         `Values` [B, N, c]. Where something was read, the mean is the reading itself and the
@@ -108,7 +114,7 @@ def impute(model: Model, x: Observations, *, batch_size: int = 32) -> Values:
             f"{x['values'].shape[-1]} to fill them all."
         )
     query: Any = np.where(np.isfinite(x["points"]), x["points"], 0)
-    found = interpolate(model, x, query, batch_size=batch_size)
+    found = interpolate(model, x, query, batch_size=batch_size, verbose=verbose)
     known = np.isfinite(x["variance"])
     mean = np.where(known, x["values"], found.mean)
     std = np.where(known, np.sqrt(np.where(known, x["variance"], 0.0)), found.std)

@@ -9,7 +9,7 @@ from tfpn.checks import check_number, check_positive
 from tfpn.contract import observations
 from tfpn.ragged import numeric
 from tfpn.tasks.filling import Values, interpolate
-from tfpn.types import Array, ArrayLike, Model
+from tfpn.types import Array, ArrayLike, Model, Verbose
 
 # What is known of any time in advance, by the time: [...] -> [..., p].
 Covariates = Callable[[Array], Array] | None
@@ -141,6 +141,7 @@ def forecast(
     origin: float | None = None,
     covariates: Covariates = None,
     variance: Any = None,
+    verbose: Verbose = "auto",
 ) -> Values:
     """What will be read at future times, after a series of readings.
 
@@ -150,6 +151,7 @@ def forecast(
         future: times [M] to be forecast.
         history: length of what is read of the series, by default all.
         origin: the time from which times count, by default the first of ``future``.
+        verbose: as in `PNCNN.adapt`.
 
     Returns:
         `Values` [1, M, outputs].
@@ -187,7 +189,7 @@ def forecast(
         raise ValueError(f"no reading lies in the history before {start:g}.")
     past = _coordinates(times[seen], start, covariates)
     x = observations([past], [values[seen]], variance)
-    return interpolate(model, x, _coordinates(future, start, covariates))
+    return interpolate(model, x, _coordinates(future, start, covariates), verbose=verbose)
 
 
 def _read_series(times, values):

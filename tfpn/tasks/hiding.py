@@ -197,7 +197,7 @@ def train(
             "targets of your own."
         )
     if adapt:
-        model.adapt(x, verbose=0 if verbose == 0 else "auto")
+        model.adapt(x, verbose=verbose)
     batches = _Outputs(x, share, by=by, batch_size=batch_size, repeats=repeats, seed=seed)
     batches.outputs = model.output.shape[-2]
     if not model.compiled:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tfpn.files import write
+from tfpn.progress import Progress
 from tfpn.training.folder import MAP, SERIES
 from tfpn.types import Array, Model, PathLike
 
@@ -149,11 +150,14 @@ def table_at(model: Model, data: Any, frame: Any, observed: Any = None) -> dict[
         rows = np.array([number[name] for name in named], int)
     x, names = readings.observed(), columns.values
     mean, std = np.zeros((2, len(frame), len(names)))
-    for example, group in itertools.groupby(np.argsort(rows, kind="stable"), key=lambda r: rows[r]):
-        some = np.array(list(group))
-        given = {key: array[example : example + 1] for key, array in x.items()}
-        found = tasks.interpolate(model, given, places[some][None])
-        mean[some], std[some] = found.mean[0], found.std[0]
+    ordered = np.argsort(rows, kind="stable")
+    with Progress("predict", len(frame), "places") as progress:
+        for example, group in itertools.groupby(ordered, key=lambda row: rows[row]):
+            some = np.array(list(group))
+            given = {key: array[example : example + 1] for key, array in x.items()}
+            found = tasks.interpolate(model, given, places[some][None])
+            mean[some], std[some] = found.mean[0], found.std[0]
+            progress.advance(len(some))
     kept = {name: frame[name].to_numpy() for name in [*label, *columns.coordinates.columns]}
     for channel, name in enumerate(names):
         kept |= {name: mean[:, channel], f"{name}_std": std[:, channel]}

@@ -5,15 +5,16 @@ import io
 from pathlib import Path
 from typing import Any
 
-import keras
-
 from tfpn.files import write
+from tfpn.layer_likelihoods import RecordsLikelihoods
 from tfpn.training.errors import RunError
 from tfpn.types import Logs, PathLike
 
 
-class EpochLog(keras.callbacks.Callback):
-    """Adds a row to the log after each epoch; the file on the disk is whole at any time.
+class EpochLog(RecordsLikelihoods):
+    """Adds a row to the log after each epoch, with the marginal likelihood of each layer.
+
+    The file on the disk is whole at any time.
 
     Args:
         path: the file; with ``append`` its rows stay, which are of the same columns.
@@ -28,13 +29,14 @@ class EpochLog(keras.callbacks.Callback):
         self._text = self.path.read_text(encoding="utf-8") if self.append else ""
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        header = next(csv.reader(self._text.splitlines()), ["epoch", *sorted(logs or {})])
+        logs = self.with_likelihoods(logs)
+        header = next(csv.reader(self._text.splitlines()), ["epoch", *sorted(logs)])
         file = io.StringIO(newline="")
         # NA where an older log has a column for what there is not.
         writer = csv.DictWriter(file, header, restval="NA", extrasaction="ignore")
         if not self._text:
             writer.writeheader()
-        writer.writerow({"epoch": epoch, **(logs or {})})
+        writer.writerow({"epoch": epoch, **logs})
         self._text += file.getvalue()
         write(self.path, self._text)
 

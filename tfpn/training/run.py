@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfpn import recipes
 from tfpn.files import write
+from tfpn.progress import quiet_if
 from tfpn.training import strategies
 from tfpn.training.backup import Backup, restore
 from tfpn.training.callbacks import EarlyStopping
@@ -65,7 +66,8 @@ def train(
         resume: go on after the last finished epoch of the run in `folder`. The recipe must be the
             run's own. Where there is no run yet, one is started.
         overwrite: replace the run in `folder`.
-        verbose: as in `keras.Model.fit`; 0 also leaves out how the data set was made.
+        verbose: as in `keras.Model.fit`; 0 also leaves out how the data set was made, and the
+            progress of what comes before and after the epochs.
         strategy: a `tf.distribute.Strategy` over the devices or machines to train on, such as
             `tfpn.training.make_strategy` makes; by default one device. Of several workers the
             chief writes the run folder, which all of them have to see for `resume`.
@@ -104,19 +106,21 @@ def train(
     recipe = recipes.resolve(recipe)
     strategy = strategy or tf.distribute.get_strategy()
     keras.utils.set_random_seed(recipe.sections["training"]["seed"])
-    data = _load_data(recipe)
-    if verbose and strategies.is_chief(strategy):
-        print(data.description, file=sys.stderr)
-    with strategies.work_folder(strategy, folder) as place:
-        with strategy.scope():
-            model = _trained(recipe, data, place, resume, overwrite, verbose, strategy)
-        model.save(place / MODEL)
-        result = None
-        if strategies.is_chief(strategy):
-            if strategy is not tf.distribute.get_strategy():
-                model, _ = load_run(folder)  # as one device measures it
-            result = _measured(recipe, folder, model, data)
-        strategies.wait_for_all(strategy)
+    verbose = verbose if strategies.is_chief(strategy) else 0
+    with quiet_if(verbose):
+        data = _load_data(recipe)
+        if verbose:
+            print(data.description, file=sys.stderr)
+        with strategies.work_folder(strategy, folder) as place:
+            with strategy.scope():
+                model = _trained(recipe, data, place, resume, overwrite, verbose, strategy)
+            model.save(place / MODEL)
+            result = None
+            if strategies.is_chief(strategy):
+                if strategy is not tf.distribute.get_strategy():
+                    model, _ = load_run(folder)  # as one device measures it
+                result = _measured(recipe, folder, model, data)
+            strategies.wait_for_all(strategy)
     return result
 
 
@@ -144,7 +148,7 @@ def _trained(recipe, data, folder, resume, overwrite, verbose, strategy):
     open_folder(recipe, folder, resume, overwrite)
 
     try:
-        task.adapt(model, data, verbose if strategies.is_chief(strategy) else 0)
+        task.adapt(model, data, verbose)
     except ValueError as error:
         raise RunError(f"the model cannot start from these data: {error}") from error
     if training["epochs"]:
@@ -171,7 +175,7 @@ def _trained(recipe, data, folder, resume, overwrite, verbose, strategy):
             training,
             callbacks=callbacks,
             initial_epoch=finished,
-            verbose=verbose if strategies.is_chief(strategy) else 0,
+            verbose=verbose,
         )
     if stopping:
         stopping.restore(model)

@@ -79,7 +79,7 @@ class Classification(_Task):
     chosen = ("accuracy", "auroc", "average_precision")
 
     def adapt(self, model, data, verbose):
-        model.adapt(some_of(data.train.x))
+        model.adapt(some_of(data.train.x), verbose=verbose)
 
     def compile(self, model, training, steps):
         compile_model(model, training, steps)
