@@ -1,3 +1,4 @@
+import json
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from cli_support import command
 
 from tfpn import datasets, models, recipes
+from tfpn.gone import GONE
 from tfpn.recipes.arguments import arguments_of
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +24,10 @@ def test_shipped_recipes_resolve_and_survive_writing(name, tmp_path):
     assert recipe.name == name
     path = tmp_path / "copy.toml"
     path.write_text(recipes.dumps(recipe))
+    assert recipes.differences(recipe, recipes.resolve(recipes.load(path))) == []
+    # A run of before, with the defaults of arguments that the models no longer have.
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in GONE.items())
+    path.write_text(recipes.dumps(recipe).replace("[model]\n", "[model]\n" + lines))
     assert recipes.differences(recipe, recipes.resolve(recipes.load(path))) == []
 
 

@@ -300,7 +300,6 @@ class TestAdapt:
         ({"observation_noise": -0.1}, "observation_noise must be positive .* found -0.1"),
         ({"feature_noise": 0.0}, "feature_noise must be positive .* found 0.0"),
         ({"marginal_likelihood_weight": -1.0}, "marginal_likelihood_weight must be >= 0"),
-        ({"marginal_likelihood_trains": "x"}, "marginal_likelihood_trains must be one of"),
         ({"pooling": "box"}, "pooling must be 'space' or a box .* found 'box'"),
         ({"pooling": (1.0, 0.0)}, "pooling must be .* low < high"),
         ({"pooling": ([0.0] * 3, [1.0] * 3)}, "box sides must be .* 2 numbers"),

@@ -64,7 +64,9 @@ class TestOutput:
         x["values"][0, :2] = x["values"][0, 2]
         x["variance"][0] = 0.0
         x = {key: value[:, :points] for key, value in x.items()}
-        model = small(uncertainty=uncertainty, marginal_likelihood_trains="all")
+        model = small(uncertainty=uncertainty)
+        for layer in model.pn_layers:
+            layer.marginal_likelihood_trains = "all"
         with tf.GradientTape() as tape:
             logits = model(x, training=True)
             loss = LOSS(np.arange(5) % 3, logits) + tf.add_n(model.losses)

@@ -10,6 +10,7 @@ import tensorflow as tf
 from pncnn_support import make_batch, perturb, small
 
 import tfpn
+from tfpn.gone import GONE
 
 CONFIGURATIONS = {
     "default": {},
@@ -116,7 +117,6 @@ def test_configuration_holds_every_argument():
         "query": 4,
         "variance_estimator": "stochastic",
         "num_probes": 5,
-        "probes": "gaussian",
         "seed": 3,
         "activation": "gelu",
         "normalization": False,
@@ -130,7 +130,6 @@ def test_configuration_holds_every_argument():
         "observation_noise": None,
         "feature_noise": None,
         "marginal_likelihood_weight": 0.25,
-        "marginal_likelihood_trains": "all",
         "pooling": [0.0, 2.0],
         "dtype": "float64",
         "name": "given",
@@ -151,8 +150,10 @@ def test_configuration_holds_every_argument():
     model = tfpn.models.PNCNN(**other)
     config = json.loads(json.dumps(model.get_config()))
     assert config == other | fields
-    rebuilt = tfpn.models.PNCNN.from_config(config)
+    rebuilt = tfpn.models.PNCNN.from_config({**config, **GONE})
     assert rebuilt.get_config() == config
+    with pytest.raises(TypeError, match="probes"):
+        tfpn.models.PNCNN.from_config({**config, "probes": "gaussian"})
     assert rebuilt.trainable_weights == [] and rebuilt.name == "given"
     assert [w.shape for w in rebuilt.weights] == [w.shape for w in model.weights]
 

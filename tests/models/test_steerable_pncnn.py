@@ -352,7 +352,6 @@ def test_configuration_holds_every_argument():
         "observation_noise": None,
         "feature_noise": None,
         "marginal_likelihood_weight": 0.25,
-        "marginal_likelihood_trains": "all",
         "pooling": "space",
         "seed": 3,
         "dtype": "float64",

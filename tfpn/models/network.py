@@ -14,6 +14,7 @@ from tfpn.checks import check_flag
 from tfpn.contract import KEYS, check_observations, check_query
 from tfpn.degrees import warn_of_degrees
 from tfpn.files import write_by
+from tfpn.gone import without_gone
 from tfpn.layers.base import GPPosteriorLayer
 from tfpn.math.posterior import NOISE
 from tfpn.models.checked import Checked
@@ -360,7 +361,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
     @classmethod
     def from_config(cls, config: Config, custom_objects: Mapping[str, Any] | None = None) -> Any:
         """The model of a `get_config`, its frozen layers frozen."""
-        config = dict(config)
+        config = without_gone(config)
         frozen = config.pop("frozen", ())
         model = cls(**config)
         for name in frozen:

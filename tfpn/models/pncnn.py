@@ -34,9 +34,7 @@ from tfpn.types import (
     KernelLike,
     Observations,
     Pooling,
-    Probes,
     Tensor,
-    Trains,
     VarianceEstimator,
 )
 
@@ -94,7 +92,6 @@ class PNCNN(FieldPrediction, PNNetwork):
             ``num_probes`` random probes, as in the paper's PhysioNet experiment (see `PNConv`).
             Only this block may see channels at different points. The others are always exact.
         num_probes: number of probes of "stochastic".
-        probes: kind of probes, as in `PNConv`.
         seed: of probes and draws, as in `PNConv`.
         activation: the blocks' nonlinearity, as in `ProbActivation`: "relu" (the paper's) or
             another name, such as "leaky_relu" or "gelu". To save a model, a function of your own
@@ -125,8 +122,8 @@ class PNCNN(FieldPrediction, PNNetwork):
             works with "sampled", "diagonal" and "none".
         block_size, neighbors: of "local".
         marginal_likelihood_weight: lambda in ``loss = task + lambda * L_GP``, with L_GP each
-            layer's mean negative log marginal likelihood, summed over the layers.
-        marginal_likelihood_trains: what L_GP may train, "kernel" (the priors' parameters) or "all".
+            layer's mean negative log marginal likelihood, summed over the layers. L_GP trains the
+            priors' parameters alone.
         pooling: "space" integrates over the whole space, with infinite variance. A box ``(low,
             high)`` makes the outputs Gaussian (see `predict_distribution`); each side is a number
             or d numbers in units of the points. So does a disc of the plane, ``{"centre": (x, y),
@@ -184,7 +181,6 @@ class PNCNN(FieldPrediction, PNNetwork):
         num_waves: int = 128,
         variance_estimator: VarianceEstimator = "exact",
         num_probes: int = 20,
-        probes: Probes = "rademacher",
         seed: int | None = None,
         activation: ActivationLike = "relu",
         normalization: bool = True,
@@ -199,7 +195,6 @@ class PNCNN(FieldPrediction, PNNetwork):
         block_size: int = BLOCK_SIZE,
         neighbors: int = NEIGHBORS,
         marginal_likelihood_weight: float = 1.0 / 200.0,
-        marginal_likelihood_trains: Trains = "kernel",
         pooling: Pooling = "space",
         dtype: DType | None = None,
         name: str | None = None,
@@ -244,7 +239,6 @@ class PNCNN(FieldPrediction, PNNetwork):
             "num_waves": num_waves,
             "variance_estimator": variance_estimator,
             "num_probes": num_probes,
-            "probes": probes,
             "seed": seed,
             "activation": activation_config(activation),
             "normalization": normalization,
@@ -254,7 +248,6 @@ class PNCNN(FieldPrediction, PNNetwork):
             "query": query,
             "observation_noise": observation_noise,
             "marginal_likelihood_weight": marginal_likelihood_weight,
-            "marginal_likelihood_trains": marginal_likelihood_trains,
             "pooling": pooling,
             "dtype": dtype,
             "name": name,
@@ -265,7 +258,6 @@ class PNCNN(FieldPrediction, PNNetwork):
             "spacing": spacing,
             "length_scale": length_per_spacing * check_positive("spacing", spacing),
             "marginal_likelihood_weight": marginal_likelihood_weight,
-            "marginal_likelihood_trains": marginal_likelihood_trains,
             **{name: config[name] for name in CONDITIONED},
             "dtype": dtype,
         }
@@ -298,7 +290,6 @@ class PNCNN(FieldPrediction, PNNetwork):
                 stream=number,
                 variance_estimator=variance_estimator if first else "exact",
                 num_probes=num_probes,
-                probes=probes,
                 seed=seed,
                 double_precision=first,
                 name=name,

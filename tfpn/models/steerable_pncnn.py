@@ -46,7 +46,6 @@ from tfpn.types import (
     Layer,
     Observations,
     Pooling,
-    Trains,
     Verbose,
 )
 
@@ -115,8 +114,7 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
         num_samples, num_training_samples, num_waves: of "sampled", as in `PNCNN`.
         normalization: puts `SteerableNormalization` after each block.
         kernel, spacing, input_noise, observation_noise, feature_noise, marginal_likelihood_weight,
-            marginal_likelihood_trains, dtype: as in `PNCNN`. A kernel other than "rbf" takes some
-            12 times as long.
+            dtype: as in `PNCNN`. A kernel other than "rbf" takes some 12 times as long.
         conditioning, block_size, neighbors: as in `PNCNN`; "local" is equivariant up to its error.
         pooling: "space", or a disc ``{"centre": (x, y), "radius": r}``, which makes the outputs
             Gaussian; or a box ``(low, high)``, see above. Not for ``out_fields``.
@@ -190,7 +188,6 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
         block_size: int = BLOCK_SIZE,
         neighbors: int = NEIGHBORS,
         marginal_likelihood_weight: float = 1.0 / 200.0,
-        marginal_likelihood_trains: Trains = "kernel",
         pooling: Pooling = "space",
         seed: int | None = None,
         dtype: DType | None = None,
@@ -235,7 +232,6 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             "spacing": spacing,
             "observation_noise": observation_noise,
             "marginal_likelihood_weight": marginal_likelihood_weight,
-            "marginal_likelihood_trains": marginal_likelihood_trains,
             "pooling": pooling,
             "seed": seed,
             "dtype": dtype,
@@ -245,7 +241,6 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             "kernel": kernel,
             "spacing": spacing,
             "marginal_likelihood_weight": marginal_likelihood_weight,
-            "marginal_likelihood_trains": marginal_likelihood_trains,
             **{name: config[name] for name in CONDITIONED},
             "dtype": dtype,
         }

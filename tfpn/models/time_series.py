@@ -51,8 +51,6 @@ from tfpn.types import (
     DType,
     KernelLike,
     Pooling,
-    Probes,
-    Trains,
     VarianceEstimator,
 )
 
@@ -103,12 +101,12 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
         input_prior: "channel" gives each channel its own signal standard deviation and length
             scale; with "shared" all channels have the same ones.
         variance_estimator: as in `PNCNN`; "stochastic" needs ``input_prior="shared"``.
-        num_probes, probes, seed: as in `PNCNN`.
+        num_probes, seed: as in `PNCNN`.
         uncertainty, rank: as in `PNCNN`; "low_rank" and "joint" need ``input_noise="shared"``.
         num_samples, num_training_samples, num_waves: of "sampled", as in `PNCNN`.
         activation, normalization, kernel, spacing, observation_noise, feature_noise: as in `PNCNN`.
         conditioning, block_size, neighbors: as in `PNCNN`.
-        marginal_likelihood_weight, marginal_likelihood_trains: as in `PNCNN`.
+        marginal_likelihood_weight: as in `PNCNN`.
         pooling: the box ``(start, end)`` of the stay, in units of the points, or "space".
         dtype: policy of the layers, as in `PNCNN`.
 
@@ -169,7 +167,6 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
         input_prior: str = "channel",
         variance_estimator: VarianceEstimator = "exact",
         num_probes: int = 20,
-        probes: Probes = "rademacher",
         seed: int | None = None,
         uncertainty: str = "diagonal",
         rank: int = 8,
@@ -186,7 +183,6 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
         block_size: int = BLOCK_SIZE,
         neighbors: int = NEIGHBORS,
         marginal_likelihood_weight: float = 1.0 / 20000.0,
-        marginal_likelihood_trains: Trains = "kernel",
         pooling: Pooling = (0.0, 1.0),
         dtype: DType | None = None,
         name: str | None = None,
@@ -239,7 +235,6 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
             "input_prior": input_prior,
             "variance_estimator": variance_estimator,
             "num_probes": num_probes,
-            "probes": probes,
             "seed": seed,
             **carried,
             "activation": activation_config(activation),
@@ -248,7 +243,6 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
             "spacing": spacing,
             "observation_noise": observation_noise,
             "marginal_likelihood_weight": marginal_likelihood_weight,
-            "marginal_likelihood_trains": marginal_likelihood_trains,
             "pooling": box,
             "dtype": dtype,
             "name": name,
@@ -258,7 +252,6 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
         prior = {
             "kernel": kernel,
             "spacing": spacing,
-            "marginal_likelihood_trains": marginal_likelihood_trains,
             **{name: config[name] for name in CONDITIONED},
             "dtype": dtype,
         }
@@ -313,7 +306,6 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
                 prior=input_prior,
                 variance_estimator=variance_estimator,
                 num_probes=num_probes,
-                probes=probes,
             ),
             kind=SporadicBlock,
         )

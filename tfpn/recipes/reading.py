@@ -8,6 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from tfpn.gone import without_gone
 from tfpn.types import PathLike
 
 SECTIONS = ("data", "model", "training", "augmentation")
@@ -94,7 +95,9 @@ def load(recipe: PathLike) -> Recipe:
         check_known(section, SECTIONS, f"{path}: unknown section")
         if not isinstance(values, dict):
             raise RecipeError(f"{path}: found {section} = {values!r}; write a section [{section}]")
-    return Recipe(name, {s: dict(content.get(s, {})) for s in SECTIONS}, str(path))
+    sections = {section: dict(content.get(section, {})) for section in SECTIONS}
+    sections["model"] = without_gone(sections["model"])
+    return Recipe(name, sections, str(path))
 
 
 def override(recipe: Recipe, assignment: str, origin: str | None = None) -> None:
