@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfpn.checks import check_number
 from tfpn.contract import KEYS, check_observations
+from tfpn.models.shown import in_batches
 from tfpn.models.target_scale import warn_before_fit
 from tfpn.models.targets import (
     assertions,
@@ -179,7 +180,7 @@ class Checked(Mixin):
         x = self._checked(x)
         self._warn_of_few_readings(x, stacklevel=2)
         if isinstance(x, dict):
-            x, batch_size = self._batches(self, x, batch_size or 32), None
+            x, batch_size = in_batches(self, x, batch_size or 32), None
         return super().predict(x, batch_size, verbose, steps, callbacks)
 
     def _checked_validation(self, data):
