@@ -64,12 +64,10 @@ class Progress:
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         _active.reset(self._token)
-        if self._next == self._start + DELAY:  # nothing was shown
-            return
-        if kind is None:
-            seconds = time.monotonic() - self._start
+        seconds = time.monotonic() - self._start
+        if kind is None and not self._quiet and seconds >= DELAY:
             self._write(f"{self.what}: {self.done} {self.unit} in {_clock(seconds)}", last=True)
-        elif self._rewrites:
+        elif kind is not None and self._rewrites and self._width:  # The error has its own line.
             self._write(self.line(), last=True)
 
     def advance(self, units: int = 1) -> None:
@@ -80,7 +78,8 @@ class Progress:
         """So many units are done, of all."""
         self.done = done
         now = time.monotonic()
-        if not self._quiet and now >= self._next:
+        # The last unit is followed by the line of `__exit__`.
+        if not self._quiet and now >= self._next and done != self.total:
             self._next = now + (REWRITTEN if self._rewrites else LOGGED)
             self._write(self.line())
 

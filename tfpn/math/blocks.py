@@ -79,9 +79,13 @@ class Block:
 
 def _add(kinds, rows, whole, parts):
     return tuple(
-        old + part if kind == WHOLE else tf.tensor_scatter_nd_add(old, rows[kind][..., None], part)
+        old + part if kind == WHOLE else _add_rows(old, rows[kind], part)
         for kind, old, part in zip(kinds, whole, parts, strict=True)
     )
+
+
+def _add_rows(whole, rows, part):
+    return tf.tensor_scatter_nd_add(whole, tf.expand_dims(rows, -1), part)
 
 
 def _loop(count, body, start):

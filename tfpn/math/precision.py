@@ -125,8 +125,8 @@ def _pairs_where_coarse(observed, operator):
     mean, variance, nll, fine = mixed(observed, operator, limit=_LARGEST_PAIR_AMPLIFICATION)
     # What float32 leaves of the prior variance that an example's fine pairs add to an output.
     prior = tf.matmul(tf.cast(fine, variance.dtype), operator.prior_variances(observed.kernel))
-    enough = tf.reduce_all(variance >= _LEAST_LEFT * prior[:, None], axis=[1, 2])
-    fine &= enough[:, None]
+    enough = tf.reduce_all(variance >= _LEAST_LEFT * tf.expand_dims(prior, 1), axis=[1, 2])
+    fine &= tf.expand_dims(enough, 1)
     wide = tf.nest.map_structure(functools.partial(_cast, tf.float64), operator)
     coarse = mixed(observed.cast(tf.float64), wide, chosen=~fine)[:3]
     enough, fine = (tf.cast(flags, mean.dtype) for flags in (enough, fine))

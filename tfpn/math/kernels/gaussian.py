@@ -198,11 +198,11 @@ def flow_coefficients(
     Returns:
         coefficients [..., K, d, d+1] and log amplitudes [..., K].
     """
-    signal_std, length_scale = signal_std[..., None], length_scale[..., None]
+    signal_std, length_scale = tf.expand_dims(signal_std, -1), tf.expand_dims(length_scale, -1)
     whitener, log_amplitude = gaussian_whitener(length_scale, diffusion)
     offset = tf.linalg.matvec(whitener, drift)
     # Rows of `coefficients` act on the features (x_m - x_n, 1).
-    coefficients = tf.concat([whitener, offset[..., None]], axis=-1)
+    coefficients = tf.concat([whitener, tf.expand_dims(offset, -1)], axis=-1)
     return coefficients, log_amplitude + 2.0 * tf.math.log(signal_std)
 
 
@@ -215,31 +215,40 @@ def gaussian_of_flows(coefficients: Tensor, log_amplitude: Tensor, features: Ten
     """
     each = coefficients.shape.rank == 4
     if each:  # between B and K the axis of the query points
-        coefficients, log_amplitude = coefficients[:, None], log_amplitude[:, None]
+        coefficients, log_amplitude = (
+            tf.expand_dims(coefficients, 1),
+            tf.expand_dims(log_amplitude, 1),
+        )
     operators = coefficients.shape[-3]
     size = features.shape[2]
     pairs = [(p, q) for p in range(size) for q in range(p, size)]
 
     def products(features):
         """The products f_p f_q, p <= q; the last one is 1."""
-        return tf.concat(
-            [features[:, :, p:] * features[:, :, p : p + 1] for p in range(size)], axis=2
-        )
+        rows = tf.split(features, size, axis=2)
+        return tf.concat([rows[p] * rows[q] for p, q in pairs], axis=2)
+
+    def by_axis():
+        return tf.unstack(coefficients, axis=-2)
 
     def white():
-        return [coefficients[..., axis, :] @ features for axis in range(size - 1)]
+        return [row @ features for row in by_axis()]
 
     def quadratic_form():
         """One matrix product, but its terms are as large as (drift / width)^2 and cancel."""
         form = -0.5 * tf.matmul(coefficients, coefficients, transpose_a=True)
-        form = tf.stack([form[..., p, q] * (1.0 + (p != q)) for p, q in pairs], axis=-1)
-        form += log_amplitude[..., None] * tf.one_hot(len(pairs) - 1, len(pairs), dtype=form.dtype)
+        leading = [-1, 1, operators] if each else [operators]
+        flat = tf.reshape(form, [*leading, size * size])
+        form = tf.gather(flat, [p * size + q for p, q in pairs], axis=-1)
+        form *= tf.constant([1.0 + (p != q) for p, q in pairs], form.dtype)
+        last = tf.constant([0.0] * (len(pairs) - 1) + [1.0], form.dtype)
+        form += tf.expand_dims(log_amplitude, -1) * last
         return tf.exp(tf.matmul(form, products(features)))
 
     def sum_of_squares():
         """Accurate for any drift, with more passes over memory."""
         squares = tf.add_n([tf.square(w) for w in white()])
-        return tf.exp(log_amplitude[..., None] - 0.5 * squares)
+        return tf.exp(tf.expand_dims(log_amplitude, -1) - 0.5 * squares)
 
     if is_active():
         kernel = _one_pass(coefficients, log_amplitude, features)
@@ -266,8 +275,8 @@ def gaussian_of_flows(coefficients: Tensor, log_amplitude: Tensor, features: Ten
         d_log_amplitude = moments[..., -1, -1]
         d_features = -tf.add_n(
             [
-                tf.matmul(coefficients[..., axis, :], weighted * w, transpose_a=True)
-                for axis, w in enumerate(white())
+                tf.matmul(row, weighted * w, transpose_a=True)
+                for row, w in zip(by_axis(), white(), strict=True)
             ]
         )
         return d_coefficients, d_log_amplitude, d_features
@@ -284,4 +293,4 @@ def _one_pass(coefficients, log_amplitude, features):
         for axis in range(coefficients.shape[-2])
     ]
     exponent = -0.5 * tf.add_n([tf.square(w) for w in white])
-    return tf.exp(log_amplitude[..., None] + exponent)
+    return tf.exp(tf.expand_dims(log_amplitude, -1) + exponent)

@@ -139,8 +139,8 @@ class Kernel:
         """
         count, dim = drift.shape
         pairs = self.flowed(
-            tf.reshape(drift[:, None] - drift, [count**2, dim]),
-            tf.reshape(diffusion[:, None] + diffusion, [count**2, dim, dim]),
+            tf.reshape(tf.expand_dims(drift, 1) - drift, [count**2, dim]),
+            tf.reshape(tf.expand_dims(diffusion, 1) + diffusion, [count**2, dim, dim]),
         )(query, others)
         shape = tf.shape(pairs)
         return tf.reshape(pairs, [shape[0], shape[1], count, count, shape[3]])
@@ -155,8 +155,10 @@ class Kernel:
             [c, ..., K, K].
         """
         signal_std, length_scale = (t[..., None, None] for t in self._stacked_terms())
-        whitener, log_peak = gaussian_whitener(length_scale, diffusion[:, None] + diffusion)
-        white = tf.linalg.matvec(whitener, drift[:, None] - drift)
+        whitener, log_peak = gaussian_whitener(
+            length_scale, tf.expand_dims(diffusion, 1) + diffusion
+        )
+        white = tf.linalg.matvec(whitener, tf.expand_dims(drift, 1) - drift)
         exponent = log_peak - 0.5 * tf.reduce_sum(tf.square(white), axis=-1)
         return tf.reduce_sum(tf.square(signal_std) * tf.exp(exponent), axis=-3)
 
@@ -211,13 +213,13 @@ class Kernel:
             return normal * widths[0]
         edges = tf.constant(np.cumsum(weights)[:-1], shift.dtype)
         term = tf.reduce_sum(tf.cast(uniform[..., dim:] >= edges, tf.int32), axis=-1)
-        return normal * tf.gather(widths, term)[..., None]
+        return normal * tf.expand_dims(tf.gather(widths, term), -1)
 
     def log_spectral_density(self, frequencies: Tensor) -> Tensor:
         """Log density of the spectrum at omega [F, d], [c, ..., F]."""
         dim = frequencies.shape[-1]
-        widths = self._spectral_widths()[..., None, :]  # [c, ..., 1, T]
-        squared = tf.reduce_sum(tf.square(frequencies), axis=-1)[:, None]
+        widths = tf.expand_dims(self._spectral_widths(), -2)  # [c, ..., 1, T]
+        squared = tf.expand_dims(tf.reduce_sum(tf.square(frequencies), axis=-1), 1)
         exponents = -0.5 * squared / tf.square(widths) - dim * tf.math.log(widths)
         constant = np.log(self.mixture.weights) - 0.5 * dim * math.log(2.0 * math.pi)
         return tf.reduce_logsumexp(exponents + tf.constant(constant, exponents.dtype), axis=-1)
@@ -225,7 +227,7 @@ class Kernel:
     def _spectral_widths(self):
         """Standard deviation of each Gaussian term's spectrum, [c, ..., T]."""
         scales = tf.constant(self.mixture.scales, self.length_scale.dtype)
-        return 1.0 / (self.length_scale[..., None] * scales)
+        return 1.0 / (tf.expand_dims(self.length_scale, -1) * scales)
 
 
 # Uniform numbers keep this distance from 0 and 1, where a normal one would be infinite.

@@ -257,11 +257,11 @@ def negative_log_marginal_likelihood(
     white_values = tf.matmul(whitener, values)
     count = tf.reduce_sum(tf.cast(_observed(variance), values.dtype), axis=-1)
     constant = log_det + count * math.log(2.0 * math.pi)
-    result = 0.5 * (tf.reduce_sum(tf.square(white_values), axis=-2) + constant[..., None])
+    result = 0.5 * (tf.reduce_sum(tf.square(white_values), axis=-2) + tf.expand_dims(constant, -1))
 
     def gradient(upstream):
         weights = tf.matmul(whitener, white_values, transpose_a=True)
-        weighted = weights * upstream[..., None, :]
+        weighted = weights * tf.expand_dims(upstream, -2)
         inverse = tf.matmul(whitener, whitener, transpose_a=True)
         total = tf.reduce_sum(upstream, axis=-1)[..., None, None]
         d_covariance = 0.5 * (total * inverse - tf.matmul(weighted, weights, transpose_b=True))
@@ -298,7 +298,9 @@ def negative_log_conditional_likelihood(
     >>> round(nll.numpy().item(), 4)  # log(2 pi 3 / 2) / 2
     1.1217
     """
-    given, own = (tf.cast(stage == number, values.dtype)[..., None] for number in (0.0, 1.0))
+    given, own = (
+        tf.expand_dims(tf.cast(stage == number, values.dtype), -1) for number in (0.0, 1.0)
+    )
     white_values = tf.matmul(whitener, values)
     counted = tf.where(_observed(variance), own[..., 0], 0.0)
     # Of an example taken as unobserved the whitener is 0.
@@ -306,13 +308,13 @@ def negative_log_conditional_likelihood(
     logs = tf.where(diagonal > 0.0, tf.math.log(tf.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
     constant = tf.reduce_sum(counted * (math.log(2.0 * math.pi) - 2.0 * logs), axis=-1)
     squares = tf.reduce_sum(own * tf.square(white_values), axis=-2)
-    result = 0.5 * (squares + constant[..., None])
+    result = 0.5 * (squares + tf.expand_dims(constant, -1))
 
     def gradient(upstream):
         before = tf.matmul(whitener, given * white_values, transpose_a=True)
         added = tf.matmul(whitener, own * white_values, transpose_a=True)
         after = before + added
-        scale = upstream[..., None, :]
+        scale = tf.expand_dims(upstream, -2)
         inverse = tf.matmul(whitener, own * whitener, transpose_a=True)
         d_covariance = tf.reduce_sum(upstream, axis=-1)[..., None, None] * inverse
         d_covariance -= tf.matmul(scale * after, after, transpose_b=True)

@@ -111,8 +111,10 @@ class ChannelNoise(Posterior):
                 valid &= posterior.amplification() <= limit
                 posterior = posterior.without(~valid)
             mean, explained, nll = posterior.condition(rebuilt(*rows))
-            left = reshape(prior[:, None] - explained[:, :, 0], [None, queries, count * count])
-            pairs = weights[:, :, None] * weights[:, None]
+            left = reshape(
+                tf.expand_dims(prior, 1) - explained[:, :, 0], [None, queries, count * count]
+            )
+            pairs = tf.expand_dims(weights, 2) * tf.expand_dims(weights, 1)
             pairs = tf.reshape(pairs, [-1, count * count, out])
             exists = tf.cast(valid, nll.dtype)
             by_pair = exists[:, None, None]
@@ -138,7 +140,7 @@ class ChannelNoise(Posterior):
     def mean(self, functionals: Functionals) -> Any:
         if not self.kernel.each:
             # One system for each pair, and one product for all channels.
-            weights, nll = self.solve(tf.linalg.matrix_transpose(self.values)[..., None])
+            weights, nll = self.solve(tf.expand_dims(tf.linalg.matrix_transpose(self.values), -1))
             cross = functionals.cross(self.points)
             batch, queries, count, size = axis_sizes(cross)
             flat = tf.reshape(cross, [batch, queries * count, size])
@@ -151,7 +153,7 @@ class ChannelNoise(Posterior):
         count, size = columns.shape[-1], axis_sizes(self.noise)[2]
 
         def function(posterior, valid, columns):
-            found, nll = posterior.solve(columns[:, :, None])
+            found, nll = posterior.solve(tf.expand_dims(columns, 2))
             return found[:, :, 0], nll[..., 0]
 
         columns = tf.transpose(columns, [0, 2, 1, 3])
@@ -173,7 +175,7 @@ class ChannelNoise(Posterior):
         number = axis_sizes(columns)[1]
 
         def function(posterior, valid, columns, *rows):
-            columns = tf.linalg.matrix_transpose(columns)[..., None]  # [b, q, n, 1]
+            columns = tf.expand_dims(tf.linalg.matrix_transpose(columns), -1)  # [b, q, n, 1]
             found, nll = posterior.respond(rebuilt(*rows), columns)
             return found[..., 0], nll[..., 0]
 
@@ -187,7 +189,7 @@ class ChannelNoise(Posterior):
         return tf.transpose(self._by_channel(found), [0, 2, 3, 4, 1]), self._by_channel(nll)
 
     def negative_log_marginal_likelihood(self) -> Tensor:
-        return self.solve(tf.linalg.matrix_transpose(self.values)[..., None])[1]
+        return self.solve(tf.expand_dims(tf.linalg.matrix_transpose(self.values), -1))[1]
 
     def select(self, channels: Any) -> Self:
         def chosen(tensor):
@@ -240,7 +242,13 @@ class ChannelNoise(Posterior):
         """
         plan = _Pairs(self.noise, numbers, chosen)
         given = [
-            *(self.points, self.values[..., None], self.noise, self.likelihood_noise, self.kernel),
+            *(
+                self.points,
+                tf.expand_dims(self.values, -1),
+                self.noise,
+                self.likelihood_noise,
+                self.kernel,
+            ),
             self.stages,
             *given,
         ]
@@ -254,7 +262,7 @@ class ChannelNoise(Posterior):
             )
             # A pair that only fills a block up has no observation.
             noise, likelihood_noise = (
-                tf.where(block.rows["valid"][:, None], t, math.inf)
+                tf.where(tf.expand_dims(block.rows["valid"], 1), t, math.inf)
                 for t in (noise, likelihood_noise)
             )
             with fusion(False):  # a block's number of points is its own
@@ -323,8 +331,8 @@ class _Pairs:
         else:
             place = tf.gather(self._places[:, : self._numbers[start]], pair)
         return {
-            _POINTS: (pair // self._channels)[:, None] * self.points + place,
-            _ENTRIES: pair[:, None] * self.points + place,
+            _POINTS: tf.expand_dims(pair // self._channels, 1) * self.points + place,
+            _ENTRIES: tf.expand_dims(pair, 1) * self.points + place,
             _PAIRS: pair,
             _EXAMPLES: pair // self._channels,
             _CHANNELS: pair % self._channels,

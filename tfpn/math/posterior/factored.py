@@ -40,7 +40,7 @@ class Factored(Posterior):
 
     @property
     def observations(self) -> tuple[Tensor, Tensor]:
-        return self.values, self.noise[:, None]
+        return self.values, tf.expand_dims(self.noise, 1)
 
     def condition(self, functionals: Functionals) -> Any:
         cross = functionals.cross(self.points)
@@ -51,7 +51,7 @@ class Factored(Posterior):
         white = reshape(white, [batch, queries, count, size])
         explained = tf.matmul(white, white, transpose_b=True)
         mean = reshape(mean, [batch, queries, count, self.channels])
-        return mean, explained[:, :, None], self.negative_log_marginal_likelihood()
+        return mean, tf.expand_dims(explained, 2), self.negative_log_marginal_likelihood()
 
     def mean(self, functionals: Functionals) -> Any:
         cross = functionals.cross(self.points)
@@ -71,14 +71,14 @@ class Factored(Posterior):
         logs = tf.where(observed, tf.math.log(self.noise), 0.0)
         log_det = tf.reduce_sum(2.0 * tf.math.log(tf.linalg.diag_part(self.factor)) + logs, axis=-1)
         squares = tf.reduce_sum(tf.square(self.white(self.values)), axis=-2)
-        return 0.5 * (squares + (log_det + count * math.log(2.0 * math.pi))[:, None])
+        return 0.5 * (squares + tf.expand_dims(log_det + count * math.log(2.0 * math.pi), 1))
 
     def select(self, channels: Any) -> Self:
         return dataclasses.replace(self, values=tf.gather(self.values, channels, axis=-1))
 
     def _root(self):
         observed = tf.math.is_finite(self.noise)
-        return tf.where(observed, tf.math.rsqrt(self.noise), 0.0)[..., None]
+        return tf.expand_dims(tf.where(observed, tf.math.rsqrt(self.noise), 0.0), -1)
 
     def white(self, columns):
         """``L^-1 D columns`` [B, N, n], whose products are what is explained of covariances."""
@@ -93,7 +93,7 @@ def factored(kernel: Kernel, points: Tensor, values: Tensor, noise: Tensor) -> F
     """A `Factored` posterior; the arguments are its attributes."""
     observed = tf.math.is_finite(noise)
     root = tf.where(observed, tf.math.rsqrt(noise), 0.0)
-    scaled = kernel.covariance(points, points) * root[..., None] * root[..., None, :]
+    scaled = kernel.covariance(points, points) * tf.expand_dims(root, -1) * tf.expand_dims(root, -2)
     identity = tf.eye(sizes(scaled)[-1] or tf.shape(scaled)[-1], dtype=scaled.dtype)
     factor = tf.debugging.check_numerics(
         tf.linalg.cholesky(scaled + identity),

@@ -101,7 +101,7 @@ class Observed:
         if given.shape.rank == 2:
             noise = tf.reduce_mean(noise)
         else:
-            noise, signal_std = noise[..., None], signal_std[..., None]
+            noise, signal_std = tf.expand_dims(noise, -1), tf.expand_dims(signal_std, -1)
         dtype = self.floor_dtype or given.dtype
         floored = floored_variance(tf.cast(given + noise, dtype), tf.cast(signal_std, dtype))
         return tf.cast(floored, given.dtype)
@@ -124,7 +124,7 @@ def _shared(observed):
     arguments = (
         observed.kernel,
         observed.finite_points(),
-        observed_only(observed.values, missing_mask(penalty(given[..., None]))),
+        observed_only(observed.values, missing_mask(penalty(tf.expand_dims(given, -1)))),
         observed.noise_variance(given),
     )
     if observed.by_factor:

@@ -53,13 +53,13 @@ class SharedNoise(Posterior):
 
     @property
     def observations(self) -> tuple[Tensor, Tensor]:
-        return self.values, self.noise[:, None]
+        return self.values, tf.expand_dims(self.noise, 1)
 
     def condition(self, functionals: Functionals) -> Any:
         mean, explained = algebra.condition(
             functionals.cross(self.points), self.covariance, self.noise, self.values, self.whitener
         )
-        return mean, explained[:, :, None], self.negative_log_marginal_likelihood()
+        return mean, tf.expand_dims(explained, 2), self.negative_log_marginal_likelihood()
 
     def mean(self, functionals: Functionals) -> Any:
         cross = functionals.cross(self.points)

@@ -82,7 +82,7 @@ class Diagonal(Uncertainty):
             mean = blocks.total(mean[:, 0, 0])
             return mean, tf.fill(tf.shape(mean), tf.constant(np.inf, mean.dtype)), blocks.total(nll)
         whole, twice = posterior.kernel.integrals(posterior.points, **region)
-        both = tf.stack([once, whole], axis=1)[:, None]
+        both = tf.expand_dims(tf.stack([once, whole], axis=1), 1)
         mean, explained, nll = posterior.condition(Fixed(both))
         mean = blocks.total(mean[:, 0, 0])
         variance = tf.nn.relu(twice - blocks.total(explained[:, 0, :, 0, 1]))
