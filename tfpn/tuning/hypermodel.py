@@ -141,7 +141,7 @@ class PNCNNHyperModel(keras_tuner.HyperModel):
         batches = training.make_batches(recipe, x, y)
         settings = recipe.sections["training"]
         if initial_epoch == 0:
-            model.adapt(x)
+            model.adapt(x, verbose=verbose)
         first_step = initial_epoch * len(batches)
         training.compile_model(
             model, settings, len(batches), first_step=first_step, metrics=_metrics()

@@ -13,6 +13,7 @@ import grpc
 
 from tfpn import recipes, training
 from tfpn.files import partial_files, write
+from tfpn.progress import quiet_if
 from tfpn.tuning import results
 from tfpn.tuning import space as spaces
 from tfpn.tuning.hypermodel import PNCNNHyperModel
@@ -110,7 +111,8 @@ def tune(
     training.list_gpus()
     folder, role = Path(folder), _role()
     hypermodel = PNCNNHyperModel(recipe, space=space)
-    data = _load(hypermodel, algorithm, objective, final)
+    with quiet_if(verbose):
+        data = _load(hypermodel, algorithm, objective, final)
     settings = {
         "algorithm": algorithm,
         "objective": objective,
