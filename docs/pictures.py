@@ -1,5 +1,17 @@
-"""Draws the pictures of docs/ideas.md: python docs/pictures.py"""
+"""Draws the pictures of docs/ideas.md, and those that the code of other guides draws.
 
+    python docs/pictures.py                  # all
+    python docs/pictures.py numbers          # of the guide numbers.md
+
+A guide that trains briefly says so: ``EPOCHS = 2  # 20 for the figures of this page``. The pictures
+are of the second number.
+"""
+
+import contextlib
+import re
+import shutil
+import sys
+import tempfile
 from pathlib import Path
 
 import keras
@@ -123,7 +135,29 @@ def layers(x, query):
     return figure
 
 
-def main():
+# What the code of a guide writes: the file of the page's picture.
+GUIDES = {
+    "fields": {"map.png": "heights.png"},
+    "gaps-and-forecasts": {"forecast.png": "forecast.png", "gap.png": "gap.png"},
+    "numbers": {"relief.png": "relief.png"},
+}
+
+
+def run_guide(name):
+    """Runs the code of a guide at its full length, and keeps its pictures."""
+    import notebooks
+
+    text = notebooks.page_text(notebooks.guides()[name])
+    code = "\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
+    code = re.sub(r"^EPOCHS = \d+  # (\d+).*$", r"EPOCHS = \1", code, flags=re.MULTILINE)
+    with tempfile.TemporaryDirectory() as folder:
+        with contextlib.chdir(folder):
+            exec(compile(code, name, "exec"), {})
+        for written, picture in GUIDES[name].items():
+            shutil.copy(Path(folder) / written, FOLDER / picture)
+
+
+def ideas():
     x, query = readings(), np.linspace(-0.5, 6.5, 300)
     pictures = {
         "posterior": posterior(x, query),
@@ -135,5 +169,10 @@ def main():
         figure.savefig(FOLDER / f"{name}.png")
 
 
+def main(names):
+    for name in names or ["ideas", *GUIDES]:
+        ideas() if name == "ideas" else run_guide(name)
+
+
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -1,10 +1,5 @@
 import json
-import os
-import shutil
-import subprocess
-import sys
 import types
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -178,36 +173,6 @@ def test_augmentation_is_optional_and_off_by_default():
         **{"rotation": 1.0, "shift": 0.0, "scale": 0.0, "shear": 0.0},
         **{"thin": [], "whole": 0.125, "drop_channels": 0.0, "noise": 0.0},
     }
-
-
-def test_wheel_carries_the_recipes(tmp_path):
-    source = tmp_path / "source"
-    source.mkdir()
-    for name in ("tfpn", "equivariance", "models"):
-        ignore = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignore)
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    build = [sys.executable, "-m", "pip", "wheel", source, "--no-deps", "--no-build-isolation"]
-    subprocess.run([*build, "--wheel-dir", tmp_path], check=True, capture_output=True, timeout=120)
-    (wheel,) = tmp_path.glob("*.whl")
-    installed = tmp_path / "installed"
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(installed)
-    shipped = {path.parent.name for path in (ROOT / "models").glob("*/recipe.toml")}
-    code = "from tfpn import recipes; print(recipes.models_folder(), *recipes.names())"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(installed)},
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    folder, *names = done.stdout.split()
-    assert folder == str(installed / "tfpn" / "_models")
-    assert set(names) == shipped
-    assert all((installed / name / "py.typed").exists() for name in ("tfpn", "equivariance"))
 
 
 @pytest.mark.parametrize(
