@@ -135,11 +135,11 @@ def layers(x, query):
     return figure
 
 
-# What the code of a guide writes: the file of the page's picture.
+# The pictures that the code of a guide writes and its page shows.
 GUIDES = {
-    "fields": {"map.png": "heights.png"},
-    "gaps-and-forecasts": {"forecast.png": "forecast.png", "gap.png": "gap.png"},
-    "numbers": {"relief.png": "relief.png"},
+    "gaps-and-forecasts": ("forecast.png", "gap.png"),
+    "numbers": ("relief.png",),
+    "time-series": ("vowels.png",),
 }
 
 
@@ -153,8 +153,8 @@ def run_guide(name):
     with tempfile.TemporaryDirectory() as folder:
         with contextlib.chdir(folder):
             exec(compile(code, name, "exec"), {})
-        for written, picture in GUIDES[name].items():
-            shutil.copy(Path(folder) / written, FOLDER / picture)
+        for picture in GUIDES[name]:
+            shutil.copy(Path(folder) / picture, FOLDER / picture)
 
 
 def ideas():
