@@ -75,7 +75,10 @@ def test_commands_are_accepted(line):
     assert parser().parse_args(shlex.split(line)[1:]).command
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", *PAGES], ids=lambda path: path.name)
+TEXT_FILES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
+
+
+@pytest.mark.parametrize("path", TEXT_FILES, ids=lambda path: path.name)
 def test_links_lead_to_files(path):
     links = re.findall(r"\]\(([^)]+)\)", path.read_text(encoding="utf-8"))
     links = [link.split("#")[0] for link in links if "://" not in link]

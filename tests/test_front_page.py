@@ -1,0 +1,120 @@
+"""The table of results on the front page says what the benchmarks' files say."""
+
+import csv
+import re
+import statistics
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BENCHMARKS = ROOT / "benchmarks"
+OURS = "diagonal+priors+thinned"
+OUR_NETWORKS = ("diagonal", "sampled", "none")  # and with "+..." what was changed
+
+
+def results():
+    """The cells "tfpn" and "other" of each row by its first words, as lists of numbers."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8").split("## Results")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    number = re.compile(r"\d+(?:\.\d+)?")
+    return {row[0]: [number.findall(cell) for cell in row[2:4]] for row in rows[2:]}
+
+
+RESULTS = results()
+
+
+def row(start):
+    (found,) = (numbers for task, numbers in RESULTS.items() if task.startswith(start))
+    return found
+
+
+def read(path):
+    with open(BENCHMARKS / path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def agree(shown, *values):
+    """Whether numbers are the values, rounded to the digits shown."""
+    digits = [len(text.partition(".")[2]) for text in shown]
+    rounded = [f"{value:.{count}f}" for value, count in zip(values, digits, strict=True)]
+    assert shown == rounded
+
+
+@pytest.mark.parametrize(
+    "start, variable", [("Map: maximum temperature", "tmax"), ("Map: root of the prec", "ppt")]
+)
+def test_stations(start, variable):
+    methods = ("tfpn field, untrained, own priors", "GP, ARD Matern, tuned each month")
+    rows = [r for r in read("stations/left_out_stations.csv") if r["variable"] == variable]
+    for shown, method in zip(row(start), methods, strict=True):
+        picked = [r for r in rows if r["method"] == method]
+        agree(shown, *(statistics.mean(float(r[key]) for r in picked) for key in ("rmse", "nll")))
+
+
+@pytest.mark.parametrize(
+    "start, task, method",
+    [("Forecast:", "forecast", "tfpn field, trained"), ("Fill:", "imputation", "not trained")],
+)
+def test_vital_signs(start, task, method):
+    rows = [r for r in read("physionet_fields/fields.csv") if r["task"] == task]
+    for shown, name in zip(row(start), (method, "GP per channel"), strict=True):
+        (picked,) = (r for r in rows if r["method"].endswith(name))
+        agree(shown, float(picked["mse"]), float(picked["nll"]))
+
+
+def test_death_in_hospital():
+    runs = read("physionet_configurations/configurations.csv")
+    tuned = [100 * float(r["test_auroc"]) for r in runs if r["configuration"] == "tuned"]
+    others = [100 * float(r["test_auroc"]) for r in read("physionet_baselines/baselines.csv")]
+    shown = row("Classify: death in hospital")
+    agree(shown[0], statistics.mean(tuned), statistics.stdev(tuned))
+    agree(shown[1], max(others))
+
+
+SHIFT = [r for r in read("shift/results.csv") if r["seed"] == "0"]
+
+
+def others(cell):
+    same = ("set", "trained", "test")
+    return [
+        r
+        for r in SHIFT
+        if all(r[key] == cell[key] for key in same) and r["model"].split("+")[0] not in OUR_NETWORKS
+    ]
+
+
+@pytest.mark.parametrize(
+    "start, name, test",
+    [
+        ("Classify: ItalyPowerDemand", "ItalyPowerDemand", "whole"),
+        ("the same with 80 %", "ItalyPowerDemand", "-80%"),
+        ("the same with noise", "ItalyPowerDemand", "noise 1"),
+        ("Classify: GunPoint", "GunPoint", "whole"),
+        ("Classify: JapaneseVowels", "JapaneseVowels", "dead third"),
+    ],
+)
+def test_shift(start, name, test):
+    cell = {"set": name, "trained": "whole", "test": test}
+    (ours,) = (r for r in SHIFT if {**r, **cell} == r and r["model"] == OURS)
+    best = min(others(cell), key=lambda r: float(r["nll"]))
+    for shown, picked in zip(row(start), (ours, best), strict=True):
+        agree(shown, 100 * float(picked["accuracy"]), float(picked["nll"]))
+
+
+def test_cells_won():
+    cells = [r for r in SHIFT if r["model"] == OURS]
+    won = sum(float(r["nll"]) < min(float(o["nll"]) for o in others(r)) for r in cells)
+    assert row("Classify: all 24 cells") == [[str(won)], [str(len(cells) - won)]]
+    assert len(cells) == 24
+
+
+def test_another_resolution():
+    cells = {
+        r["mode"]: 100 * float(r["error"])
+        for r in read("resolution/resolution.csv")
+        if (r["train_resolution"], r["test_resolution"]) == ("10", "16")
+    }
+    shown = row("Images: MNIST")
+    agree(shown[0], cells["diagonal"])
+    agree(shown[1], cells["cnn"])
