@@ -3,7 +3,7 @@
     python docs/pictures.py                  # all
     python docs/pictures.py numbers          # of the guide numbers.md
 
-A guide that trains briefly says so: ``EPOCHS = 2  # 20 for the figures of this page``. The pictures
+A guide that trains briefly says so: ``EPOCHS = 1  # 20 for the figures of this page``. The pictures
 are of the second number.
 """
 
