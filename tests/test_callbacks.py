@@ -257,7 +257,7 @@ def test_steerable_fields(tmp_path):
     row, pictures = record(model, x, None, tmp_path)
     assert pictures == {"feature_maps_0000.png"}
     assert learned_parameters(model)["readout/zeroth_order"].shape == (1, 3, 3)
-    with pytest.raises(TypeError, match="one of tfpn.models, found Sequential"):
+    with pytest.raises(TypeError, match="a model of tfpn.models, found Sequential"):
         learned_parameters(keras.Sequential())
     # A quarter turn takes d/dx to d/dy and (vx, vy) to (-vy, vx).
     along_x, along_y = (
@@ -289,7 +289,7 @@ def test_example(tmp_path, capsys):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"folder": None}, "give log_dir"),
+        ({"folder": None}, "Give log_dir"),
         ({"x": [1, 2]}, "x must be the model's input dict .* found list"),
         ({"y": np.zeros(3, int)}, r"y has the shape \(3,\), but x holds 2 examples"),
         ({"every": 0}, "every must be .* found 0"),

@@ -140,7 +140,11 @@ def test_without_a_generator():
         ({"whole": 1.1}, ValueError, "whole: found 1.1; give a probability"),
         ({"whole": -0.1}, ValueError, r"whole: found -0\.1"),
         ({"drop_channels": 1.0}, ValueError, r"drop_channels: found 1\.0; .* below 1"),
-        ({"drop_channels": 0.1, "together": True}, ValueError, "drop_channels: .* leave it at 0"),
+        (
+            {"drop_channels": 0.1, "together": True},
+            ValueError,
+            "drop_channels: .* Leave drop_channels at 0",
+        ),
         ({"rng": 3}, TypeError, "rng: found int for arrays; give a numpy.random.Generator"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tfpn._registration import register as _register
 from tfpn._version import __version__
 
-if TYPE_CHECKING:  # what `__getattr__` gives
+if TYPE_CHECKING:  # type checkers do not follow `__getattr__`
     from tfpn import (
         augmentation,
         callbacks,

@@ -5,7 +5,7 @@ import numpy as np
 from tfpn._panels import make_figure
 
 _EXAMPLES = 4
-_BAND = 1.96  # standard deviations of a 95 % band
+_BAND = 1.96  # half of a 95 % band, in standard deviations
 
 
 def draw_fields(found, readings, channels, axes, examples, aspect):
@@ -31,7 +31,7 @@ def draw_fields(found, readings, channels, axes, examples, aspect):
 
 
 def _dots(readings, channel, axes, examples, label):
-    """Coordinates and values of an example's readings, or None."""
+    """Coordinates and values of an example's readings, or None if there is none."""
     if not all(name in readings for name in (*axes, channel)):
         return None
     where = [np.asarray(readings[name], float) for name in (*axes, channel)]

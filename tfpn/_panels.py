@@ -1,4 +1,4 @@
-"""Panels of pictures: images and curves of feature maps, colour bars and legends."""
+"""Panels of feature maps: images, curves, colour bars and legends."""
 
 import numpy as np
 from matplotlib import colormaps
@@ -7,8 +7,8 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
 
-_PANEL = 1.9  # inches a panel
-_LEGEND = 8  # channels a legend holds; a colour bar shows more
+_PANEL = 1.9  # inches, width and height of a panel
+_LEGEND = 8  # most channels in a legend; a colour bar shows more
 
 
 def make_figure(columns, rows, panel=_PANEL):
@@ -52,7 +52,7 @@ def draw_images(rows, maps, axes_ticks, channels, origin):
 
 
 def _image(figure, axes, field, extent):
-    """Shows [nx, ny, 1 or 3], first axis to the right; the limits of the axes turn the second."""
+    """Shows [nx, ny, 1 or 3], first axis to the right; the axes' limits orient the second one."""
     image = field.transpose(1, 0, 2)
     if image.shape[-1] == 1:
         shown = axes.imshow(image[..., 0], origin="lower", extent=extent, cmap="viridis")
@@ -108,14 +108,14 @@ def draw_curves(rows, maps, t, channels):
 
 
 def _colors(channels):
-    """A colour a channel: the usual ten where a legend names them, else along a colour map."""
+    """One colour for each channel: Matplotlib's ten for a legend, else steps of a colour map."""
     if len(channels) <= _LEGEND:
         return [f"C{index}" for index in range(len(channels))]
     return list(colormaps["viridis"](np.linspace(0.0, 1.0, len(channels))))
 
 
 def _key(figure, panels, seen_channels, channels):
-    """Names the channels: by a legend, or by a colour bar where there are many."""
+    """Names the channels by a legend, or by a colour bar if there are many."""
     for column, shown in ((0, seen_channels), (-1, channels)):
         if len(shown) > _LEGEND:
             colors = ScalarMappable(BoundaryNorm(np.arange(len(shown) + 1) - 0.5, 256), "viridis")

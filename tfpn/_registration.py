@@ -1,10 +1,10 @@
 """Tells Keras where tfpn's classes are, without loading Keras.
 
-`keras.models.load_model` finds a class by its registered name in a table of Keras's, and imports
-the module that a file names only if it is of Keras's own packages. So the names have to be in
-this table, which exists once Keras has been imported, and Keras calls nothing of others when it is.
-``import tfpn`` must not import Keras, which takes seconds, so a hook in Python's import fills the
-table with stand-ins for the classes as soon as anything else imports Keras.
+Keras finds a class by its registered name in a table. It imports a module that a file names only if
+the module belongs to Keras. So the names have to be in this table, which exists once Keras has been
+imported. Keras calls nobody when that happens, and ``import tfpn`` must not import Keras, which takes
+seconds. So a hook in Python's import fills the table with stand-ins for the classes as soon as
+anything else imports Keras.
 """
 
 import importlib.util
@@ -30,7 +30,7 @@ MODULES = {
 
 
 class _OnFirstUse:
-    """Stands for a class until Keras wants to build one from its configuration."""
+    """Stands in for a class until Keras builds an object from its configuration."""
 
     def __init__(self, module, name):
         self._module, self._name = module, name
@@ -40,7 +40,7 @@ class _OnFirstUse:
 
 
 class _AfterKeras:
-    """Finds Keras as Python does, and registers when it has been imported."""
+    """An import hook: it finds Keras as Python does, and registers the classes after its import."""
 
     def find_spec(self, name, path=None, target=None):
         if name != "keras":
@@ -63,12 +63,12 @@ def _register(keras):
     known = keras.saving.get_custom_objects()
     for module, names in MODULES.items():
         for name in names:
-            # The class itself replaces it as soon as it is imported.
+            # The class replaces its stand-in when it is imported.
             known.setdefault(f"tfpn>{name}", _OnFirstUse(module, name))
 
 
 def register():
-    """Registers the classes now, or when Keras is imported."""
+    """Registers the classes now, or as soon as Keras is imported."""
     if "keras" in sys.modules:
         _register(sys.modules["keras"])
     else:

@@ -23,34 +23,34 @@ def jitter(
 ) -> dict[str, Array]:
     """Moves the points of each example by a random affine map of its own.
 
-    With m the mean of an example's observed points, a point p becomes A (p - m) + m + t, where
+    Let m be the mean of an example's observed points. A point p becomes A (p - m) + m + t, where
 
         A = [[cos a, -sin a], [sin a, cos a]] [[1, h], [0, 1]] diag(s_1, s_2)        (d = 2)
         A = diag(s_1, ..., s_d)                                                (any other d)
 
-    and a, h, each coordinate of t and the logarithm of each s_i are drawn independently and
-    uniformly from [-range, range], the range being `rotation`, `shear`, `shift` and `scale`.
-    Values and variances stay as they are, and so does padding: a point at which no channel is
-    observed is not moved.
+    The numbers a, h, each coordinate of t and the logarithm of each s_i are drawn independently
+    and uniformly from [-range, range]. Their ranges are `rotation`, `shear`, `shift` and `scale`.
+    Values and variances stay as they are. A point without an observed channel (padding) does not
+    move.
 
     Args:
         x: Observations, a dict of arrays "points" [B, N, d], "values" [B, N, c] and "variance"
-            [B, N, c]. They are not changed.
-        rng: A `numpy.random.Generator`; what it gives next determines the result.
-        rotation: Range of the angle a in radians; d = 2 only.
+            [B, N, c]. The function does not change them.
+        rng: A `numpy.random.Generator`. Its state determines the result.
+        rotation: Range of the angle a, in radians. For d = 2 only.
         shift: Range of each coordinate of t, in the units of the points.
-        scale: Range of log s_i: 0.05 lets each axis shrink or grow by about 5 %.
-        shear: Range of h; d = 2 only.
+        scale: Range of log s_i. With 0.05 each axis shrinks or grows by up to about 5 %.
+        shear: Range of h. For d = 2 only.
 
     Returns:
-        Observations of the same shapes and dtypes: new points, and the values and variances of
-        `x` themselves.
+        Observations of the same shapes and dtypes: new points, and the arrays of values and
+        variances that `x` holds.
 
     Raises:
         TypeError, ValueError: if `x` are not observations (`tfpn.contract.check_observations`).
         TypeError: if a range is not a number.
-        ValueError: if a range is negative, NaN or infinite, if `rotation` or `shear` is not 0 and d
-            is not 2, or if moved points are too large for their dtype.
+        ValueError: if a range is negative, NaN or infinite; if `rotation` or `shear` is not 0 and d
+            is not 2; or if moved points are too large for their dtype.
 
     Example:
         >>> import numpy as np
@@ -72,14 +72,14 @@ def jitter(
         if dim != 2 and ranges[name]:
             raise ValueError(
                 f"{name}: found {ranges[name]} for points in {dim} dimensions; it is defined in "
-                "2 dimensions only, leave it at 0."
+                "2 dimensions only. Leave it at 0."
             )
 
     observed = ~np.isposinf(x["variance"]).all(axis=-1, keepdims=True)
     count = np.maximum(observed.sum(axis=1, keepdims=True), 1)
     centre = np.where(observed, points, 0).sum(axis=1, keepdims=True, dtype=np.float64) / count
 
-    # Everything is drawn whatever the ranges are, so that one range does not alter the others.
+    # All numbers are drawn, even for ranges of 0: so one range does not alter the other draws.
     angle, skew = rng.uniform(-1, 1, (2, num_examples)) * [[rotation], [shear]]
     factors = np.exp(scale * rng.uniform(-1, 1, (num_examples, 1, dim)))
     offset = shift * rng.uniform(-1, 1, (num_examples, 1, dim))
@@ -92,7 +92,7 @@ def jitter(
         moved = np.where(observed, (moved + centre + offset).astype(points.dtype), points)
     if not np.isfinite(moved).all():
         raise ValueError(
-            f"the moved points are too large for {points.dtype}; give smaller ranges or points."
+            f"The moved points are too large for {points.dtype}; give smaller ranges or points."
         )
     return {**x, "points": moved}
 
@@ -106,37 +106,38 @@ def thin(
     drop_channels: float = 0.0,
     together: bool = False,
 ) -> dict[str, Tensor]:
-    """Keeps a random part of each example's readings, as a sensor that is read less often would.
+    """Keeps a random part of each example's readings, like a sensor that is read less often.
 
-    Of each example a share, drawn uniformly from ``keep``, is kept: every reading stays with that
-    probability, independently. What is dropped gets the variance +inf and the value 0. At least
-    one reading of an example stays, if it had any. A model trained on examples thinned anew in
-    every epoch learns what to make of series that are sparser than those it was trained on, and
-    how sure to be of them.
+    For each example the function draws a probability uniformly from ``keep``. Each reading stays
+    with this probability, independently of the others. A dropped reading gets the variance +inf
+    and the value 0. At least one reading of an example stays, if it had any. If you thin the
+    examples anew in every epoch, the model learns to read series that are sparser than the
+    training data, and how sure to be of them.
 
     Args:
-        x: Observations, a dict of "points" [B, N, d], "values" [B, N, c] and "variance" [B, N, c],
-            or of one example, without the first axis. Arrays, or tensors as inside of
-            `tf.data.Dataset.map`. Other entries, such as statics, are handed on. `x` is not
-            changed.
+        x: Observations, a dict of "points" [B, N, d], "values" [B, N, c] and "variance" [B, N, c].
+            Leave out the first axis for one example. Give arrays, or tensors inside of
+            `tf.data.Dataset.map`. Other entries, such as statics, stay as they are. The function
+            does not change `x`.
         keep: (lowest, highest) share of the readings to keep, 0 < lowest <= highest <= 1.
-        rng: What it gives next determines the result: a `numpy.random.Generator` for arrays; for
-            tensors a `tf.random.Generator`, made outside of the function that is mapped, so that
-            every epoch draws anew. None draws from one that nobody can repeat.
+        rng: The generator, whose state determines the result. For arrays give a
+            `numpy.random.Generator`. For tensors give a `tf.random.Generator`, and make it outside
+            of the mapped function, so that every epoch draws anew. With None, arrays take a new
+            generator with a random seed, and tensors take TensorFlow's global one.
         whole: Probability that an example stays whole.
-        drop_channels: Probability that a channel of an example that does not stay whole loses all
-            readings, as of a dead sensor. One channel that has readings stays.
-        together: Whether the channels of a point are kept or dropped together, as models with
-            ``input_noise="shared"`` need it; else each reading is on its own.
+        drop_channels: Probability that a channel loses all its readings, like a dead sensor, in an
+            example that does not stay whole. At least one channel with readings stays.
+        together: Whether the channels of a point are kept or dropped together. Models with
+            ``input_noise="shared"`` need this. Otherwise each reading is drawn on its own.
 
     Returns:
         A dict like `x`, with new values and variance of the same shapes and dtypes.
 
     Raises:
         TypeError, ValueError: if arrays are not observations (`tfpn.contract.check_observations`).
-        TypeError: if `rng` is of the other kind, or an argument is not a number.
-        ValueError: if a key is missing, a shape is wrong or a share or probability is out of range;
-            if `drop_channels` is not 0 with `together`.
+        TypeError: if `rng` is of the wrong kind, or an argument is not a number.
+        ValueError: if a key is missing, a shape is wrong, or a share or probability is out of
+            range; or if `drop_channels` is not 0 with `together`.
 
     Example:
         >>> import numpy as np
@@ -162,7 +163,7 @@ def thin(
     variance = entries["variance"]
     kept = _kept(
         xp,
-        variance != math.inf,  # NaN is an error that a model reports; it is not hidden here.
+        variance != math.inf,  # NaN stays, so that the model can report it.
         is_whole=draw((examples, 1, 1)) < whole,
         share=low + (high - low) * draw((examples, 1, 1)),
         readings=draw((examples, points, 1 if together else channels)),
@@ -183,26 +184,26 @@ def add_noise(
     *,
     probability: float = 0.3,
 ) -> dict[str, Tensor]:
-    """Adds noise to the readings of random examples, and tells its variance.
+    """Adds normal noise to the readings of random examples, and adds its variance to theirs.
 
-    Of each such example a standard deviation, drawn uniformly from 0 to ``highest``, is that of
-    the independent normal noise of all its readings; its square is added to their variance. A
-    model trained on examples noised anew in every epoch learns what a told variance means, and how
-    sure to be of readings less exact than those it was trained on.
+    For each chosen example the function draws a standard deviation s uniformly from 0 to
+    ``highest``. All readings of the example get independent noise of this s, and their variance
+    grows by s^2. If you add noise anew in every epoch, the model learns what a given variance
+    means, and how sure to be of readings less exact than the training data.
 
     Args:
-        x: Observations as in `thin`, arrays or tensors, a batch or one example.
-        highest: of the standard deviations, in units of the values, whose channels should
-            therefore be of about one size; 1.5 for standardised series.
-        rng: as in `thin`.
-        probability: that an example gets noise.
+        x: Observations as in `thin`: arrays or tensors, a batch or one example.
+        highest: The largest standard deviation, in units of the values, such as 1.5 for
+            standardised series. It holds for all channels, so bring them to one scale first.
+        rng: As in `thin`.
+        probability: Probability that an example gets noise.
 
     Returns:
         A dict like `x`, with new values and variance of the same shapes and dtypes.
 
     Raises:
-        TypeError, ValueError: as `thin`; if `highest` is no finite number of at least 0, or
-            `probability` none from 0 to 1.
+        TypeError, ValueError: as `thin`; or if `highest` is not a finite number of at least 0, or
+            `probability` is not between 0 and 1.
 
     Example:
         >>> import numpy as np
@@ -216,7 +217,7 @@ def add_noise(
     check_range("highest", highest)
     check_range("probability", probability)
     if probability > 1:
-        raise ValueError(f"probability: found {probability!r}; give one from 0 to 1.")
+        raise ValueError(f"probability: found {probability!r}; give a number from 0 to 1.")
     xp, entries, single, size, generator = _read(x, rng)
     draw = generator.random if xp is np else generator.uniform
     values, variance = entries["values"], entries["variance"]
@@ -235,12 +236,16 @@ def add_noise(
 
 
 def _read(x, rng):
-    """NumPy or TensorFlow's, the observations as a batch, whether they were one example, the
-    variance's shape, and the generator of random numbers."""
+    """Reads the arguments of `thin` and `add_noise`.
+
+    Returns:
+        NumPy or TensorFlow's NumPy; the observations as a batch; whether they were one example;
+        the shape of the variance; and the generator of random numbers.
+    """
     missing = [key for key in KEYS if key not in x]
     if missing:
         raise ValueError(f"x: found no {', '.join(missing)}; give the dict of tfpn.observations.")
-    tf: Any = sys.modules.get("tensorflow")  # Without it nothing is a tensor.
+    tf: Any = sys.modules.get("tensorflow")  # If it is not loaded, nothing is a tensor.
     symbolic = tf is not None and any(tf.is_tensor(x[key]) for key in KEYS)
     entries = {key: tf.convert_to_tensor(x[key]) if symbolic else x[key] for key in KEYS}
     single = len(np.shape(entries["variance"])) == 2
@@ -256,18 +261,22 @@ def _read(x, rng):
     if set(ranks.values()) != {3}:
         raise ValueError(
             f"x: found {ranks} axes; give points [B, N, d], values and variance [B, N, c], or "
-            "an example of them without the first axis."
+            "one example without the first axis."
         )
     return tf.experimental.numpy, entries, single, tf.shape(entries["variance"]), generator
 
 
 def _changed(x, result, single):
-    """``x`` with new entries, without the batch's axis where it was added."""
+    """``x`` with new entries, without the batch axis if `_read` added it."""
     return {**x, **{key: entry[0] if single else entry for key, entry in result.items()}}
 
 
 def _kept(xp, observed, *, is_whole, share, readings, channels, drop_channels):
-    """Which readings stay [B, N, c], by uniform draws: [B, 1, 1], [B, N, 1 or c], [B, 1, c]."""
+    """Whether each reading stays, [B, N, c].
+
+    The uniform draws have the shapes [B, 1, 1] (``share``), [B, N, 1 or c] (``readings``) and
+    [B, 1, c] (``channels``).
+    """
     seen = observed.any(axis=1, keepdims=True) if xp is np else xp.any(observed, 1, keepdims=True)
     channels = xp.where(seen, channels, xp.full_like(channels, -1.0))
     alive = (channels >= drop_channels) | (channels >= xp.max(channels, 2, keepdims=True))
@@ -290,8 +299,8 @@ def _tensor_generator(tf, rng):
     rng = tf.random.get_global_generator() if rng is None else rng
     if not isinstance(rng, tf.random.Generator):
         raise TypeError(
-            f"rng: found {type(rng).__name__} for tensors, which would draw once for all batches; "
-            "give a tf.random.Generator."
+            f"rng: found {type(rng).__name__} for tensors; it would draw once for all batches. "
+            "Give a tf.random.Generator."
         )
     return rng
 
@@ -311,13 +320,13 @@ def check_thinning(
     if not 0 < low <= high <= 1:
         raise ValueError(f"keep: found {keep!r}; give 0 < lowest <= highest <= 1.")
     if whole > 1:
-        raise ValueError(f"whole: found {whole!r}; give a probability, from 0 to 1.")
+        raise ValueError(f"whole: found {whole!r}; give a probability from 0 to 1.")
     if drop_channels >= 1:
         raise ValueError(f"drop_channels: found {drop_channels!r}; give a probability below 1.")
     if drop_channels and together:
         raise ValueError(
-            f"drop_channels: found {drop_channels!r} with together=True, where a channel cannot be "
-            "missing alone; leave it at 0."
+            f"drop_channels: found {drop_channels!r} with together=True, which drops all channels "
+            "of a point together. Leave drop_channels at 0."
         )
     return low, high
 

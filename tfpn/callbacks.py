@@ -1,7 +1,7 @@
-"""Keras callbacks: what a network's Gaussian processes do while it trains.
+"""Keras callbacks that show what a network's Gaussian processes do while it trains.
 
-`TrainingMonitor` needs matplotlib (``pip install 'tfpn[plots]'``), and TensorBoard for its event
-files.
+`TrainingMonitor` needs matplotlib (``pip install 'tfpn[plots]'``), and TensorBoard to write its
+event files.
 """
 
 import csv
@@ -26,7 +26,8 @@ from tfpn.types import Array, ArrayLike, Logs, Model, Observations, PathLike
 __all__ = ["LayerLikelihoods", "TrainingMonitor", "layer_likelihoods", "learned_parameters"]
 
 _HEADER = ["epoch", "name", "value"]
-# Of `tfpn.evaluation.classification_metrics` and `gaussian_metrics`, what is no measure of quality.
+# Entries of `tfpn.evaluation.classification_metrics` and `gaussian_metrics` that are not recorded:
+# counts, and the error, which is one minus the accuracy.
 _NOT_SHOWN = ("error", "examples", "residuals")
 
 
@@ -37,43 +38,45 @@ class TrainingMonitor(RecordsLikelihoods):
 
     - The learned numbers of every Gaussian process, `learned_parameters`: "conv_1/length_scale",
       "conv_1/signal_std", "conv_1/observation_noise", "conv_1/drift", "conv_1/diffusion" and so on.
-      TensorBoard shows single numbers as curves and several as histograms.
+      TensorBoard shows single numbers as curves and arrays as histograms.
     - Keras's logs of the epoch as "training/loss", "training/val_loss", "training/task_loss" (what
       the loss given to `compile` contributes), "training/marginal_nll" and its parts
       "training/conv_1_nll" and so on. "loss" is "task_loss" plus the model's
       ``marginal_likelihood_weight`` times "marginal_nll", the sum of the parts.
     - "feature_maps", a picture by `tfpn.figures.feature_maps`: mean and standard deviation of the
-      output of every block of the network, for a few examples. Of a `SteerablePNCNN` these are the
-      components of its fields in the axes of the points.
-    - With ``y``, of a classifier: accuracy, likelihood, Brier score and expected calibration error
+      output of every block of the network, for a few examples. For a `SteerablePNCNN` these are
+      the components of its fields along the axes of the points.
+    - For a classifier with ``y``: accuracy, likelihood, Brier score, and expected calibration error
       as "calibration/ece" and so on (see `tfpn.evaluation.classification_metrics`), and a
-      reliability diagram. Of a regression model or one of fields: "calibration/spread",
-      "calibration/coverage_95" and so on (see `tfpn.evaluation.gaussian_metrics`), and a Q-Q plot.
-      Before `calibrate` a regression model's variances hold no noise of the targets: where they
-      are noisy the spread is above 1.
+      reliability diagram.
+    - For a regression or field model with ``y``: "calibration/spread", "calibration/coverage_95"
+      and so on (see `tfpn.evaluation.gaussian_metrics`), and a Q-Q plot. Until you call
+      `calibrate`, a regression model's variances leave out the noise of the targets. If the
+      targets are noisy, the spread is therefore above 1.
+
+    It counts epochs from 0, as Keras does.
 
     Args:
         x: validation examples, the model's input dict.
-        y: their labels (integers) or targets (NaN where not measured), or None, which leaves
-            calibration out.
-        log_dir: folder of TensorBoard's event files, or None. Steps are epochs, as in
-            `keras.callbacks.TensorBoard`, with which it can be shared.
-        folder: folder of ``monitor.csv`` (columns epoch, name and value, entries of arrays as
-            "conv_1/drift[2,0]") and of pictures such as ``feature_maps_0003.png``, or None. Rows of
-            an earlier training stay only for epochs before the first that is written.
-        every: number of epochs from one record to the next; the first is after so many.
-        examples: number of examples in the picture of feature maps, the first of ``x`` with a
-            reading; 0 leaves it out, as it must be for points of more than two dimensions.
+        y: their labels (integers) or targets (NaN where not measured). None leaves out the
+            calibration.
+        log_dir: folder of TensorBoard's event files, or None. Steps are epochs. You can share the
+            folder with `keras.callbacks.TensorBoard`.
+        folder: folder of ``monitor.csv`` and of pictures such as ``feature_maps_0003.png``, or
+            None. The table has the columns epoch, name and value; an entry of an array is named
+            like "conv_1/drift[2,0]". A new training keeps an earlier one's rows only for epochs
+            before the first that it records.
+        every: number of epochs between two records, and before the first.
+        examples: number of examples in the picture of feature maps: the first ones of ``x`` that
+            have a reading. 0 leaves out the picture. Points of more than two dimensions need 0.
         channels, resolution: as in `tfpn.figures.feature_maps`.
-        bins: of the calibration errors and the reliability diagram.
-        batch_size: validation examples at a time.
-
-    Epochs are counted from 0, as Keras counts them.
+        bins: number of bins of the calibration errors and the reliability diagram.
+        batch_size: number of validation examples that are predicted at a time.
 
     Raises:
         TypeError: if ``x`` is not a dict.
-        ValueError: for bad arguments; when training begins, if the model's predictions have no
-            distribution whose calibration could be measured.
+        ValueError: for bad arguments; or, when training begins, if ``y`` is given and the model's
+            predictions have no distribution to measure the calibration of.
         ImportError: for ``log_dir`` without TensorBoard.
 
     Example:
@@ -121,7 +124,7 @@ class TrainingMonitor(RecordsLikelihoods):
         if self.y is not None and self.y.shape[:1] != (count,):
             raise ValueError(f"y has the shape {self.y.shape}, but x holds {count} examples.")
         if log_dir is None and folder is None:
-            raise ValueError("give log_dir (TensorBoard), folder (CSV and PNG), or both.")
+            raise ValueError("Give log_dir (TensorBoard), folder (CSV and PNG), or both.")
         if log_dir is not None and importlib.util.find_spec("tensorboard") is None:
             raise ImportError(
                 "log_dir needs TensorBoard: pip install tensorboard, or give folder alone."
@@ -132,12 +135,12 @@ class TrainingMonitor(RecordsLikelihoods):
         self.examples = examples if examples == 0 else check_count("examples", examples)
         if self.examples and dim > 2:
             raise ValueError(
-                f"x has points of {dim} dimensions, and pictures of feature maps need one or two: "
+                f"x has points of {dim} dimensions, but pictures of feature maps need one or two: "
                 "give examples=0."
             )
         seen = np.flatnonzero(np.isfinite(self.x["variance"]).any((1, 2)))
         if self.examples and not len(seen):
-            raise ValueError("x has no example with a reading; give others, or examples=0.")
+            raise ValueError("x has no example with a reading; give other examples, or examples=0.")
         self.shown = seen[: self.examples]
         self.maps: dict[str, Any] = {
             "channels": channels,
@@ -147,7 +150,7 @@ class TrainingMonitor(RecordsLikelihoods):
         self._writer: Any = None
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        """Opens the files, after a look at what the model can tell."""
+        """Checks that the model's predictions can be measured, and opens the files."""
         config = self.model.get_config()
         if self.y is not None and config["num_classes"] is None and not self.model.finite_variance:
             raise ValueError(
@@ -166,7 +169,7 @@ class TrainingMonitor(RecordsLikelihoods):
             self.folder.mkdir(parents=True, exist_ok=True)
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        """Records the epoch, if it is one to be recorded."""
+        """Records the epoch, if it is one of every ``every``."""
         if (epoch + 1) % self.every:
             return
         numbers = learned_parameters(self.model)
@@ -197,7 +200,7 @@ class TrainingMonitor(RecordsLikelihoods):
             self._writer.close()
 
     def _calibration(self):
-        """Measures of quality on the validation examples, name and picture of the calibration."""
+        """Measures of quality on the validation examples, and the picture's name and figure."""
         if self.model.get_config()["num_classes"] is not None:
             probabilities = self.model.predict_proba(self.x, batch_size=self.batch_size, verbose=0)
             quality = evaluation.classification_metrics(probabilities, self.y, self.bins)
@@ -206,7 +209,10 @@ class TrainingMonitor(RecordsLikelihoods):
         predicted = self.model.predict_distribution(self.x, batch_size=self.batch_size, verbose=0)
         mean, deviations = predicted.mean().numpy(), predicted.stddev().numpy()
         if self.y.size != mean.size:
-            raise ValueError(f"y has the shape {self.y.shape}, the predictions {mean.shape}.")
+            raise ValueError(
+                f"y has the shape {self.y.shape}, but the predictions have {mean.shape}; give one "
+                "target for each prediction."
+            )
         residuals = self.y.reshape(mean.shape) - mean
         known = ~np.isnan(residuals)
         residuals, deviations = residuals[known], deviations[known]
@@ -243,20 +249,20 @@ class TrainingMonitor(RecordsLikelihoods):
 
 
 def learned_parameters(model: Model) -> dict[str, Any]:
-    """What a model's Gaussian processes and flows have learned, in the data's units.
+    """The parameters of a model's Gaussian processes and flows, in the data's units.
 
     Args:
-        model: one of `tfpn.models`.
+        model: a model of `tfpn.models`.
 
     Returns:
-        A dict of NumPy arrays, named by layer and quantity, of all convolutions and the pooling
-        (K is the number of basis operators, d the points' dimension):
+        A dict of NumPy arrays for all convolutions and the pooling, named by layer and quantity. K
+        is the number of basis operators and d the dimension of the points.
 
-        - "conv_1/length_scale", "conv_1/signal_std", and where it is learned
-          "conv_1/observation_noise" (a standard deviation): numbers, or one for each channel.
-        - "conv_1/drift" [K, d] and "conv_1/diffusion" [K, d, d] (the covariance) of a `PNConv`.
-        - "conv_1/zeroth_order" [K, r, r], "conv_1/first_order" [K, 2, r, r] and
-          "conv_1/second_order" [K, 2, 2, r, r] of a `SteerablePNConv`: its flows' generators.
+        - "conv_1/length_scale", "conv_1/signal_std" and, if it is learned,
+          "conv_1/observation_noise" (a standard deviation): one number, or one for each channel.
+        - For a `PNConv` "conv_1/drift" [K, d] and "conv_1/diffusion" [K, d, d] (the covariance).
+        - For a `SteerablePNConv` the generators of its flows: "conv_1/zeroth_order" [K, r, r],
+          "conv_1/first_order" [K, 2, r, r] and "conv_1/second_order" [K, 2, 2, r, r].
 
     Raises:
         TypeError: for any other model.
@@ -270,7 +276,7 @@ def learned_parameters(model: Model) -> dict[str, Any]:
     (0.5, (3, 2))
     """
     if not isinstance(model, PNNetwork):
-        raise TypeError(f"model must be one of tfpn.models, found {type(model).__name__}.")
+        raise TypeError(f"model must be a model of tfpn.models, found {type(model).__name__}.")
     found: dict[str, Array] = {}
     for layer in model.pn_layers:
         quantities = {
@@ -290,7 +296,7 @@ def learned_parameters(model: Model) -> dict[str, Any]:
 
 
 def _rows_before(path, epoch):
-    """The table's rows of earlier epochs."""
+    """The rows of a table that belong to earlier epochs."""
     with open(path, newline="", encoding="utf-8") as file:
         lines = list(csv.reader(file))
     header, rows = (lines[0], lines[1:]) if lines else (None, [])

@@ -1,8 +1,8 @@
 """Checks of arguments: numbers, and tensors.
 
-What comes from outside is checked once, where it enters: arrays of examples by `tfpn.contract` and
-`tfpn.models.checked`, a layer's input by the layer, the arguments of `tfpn.math` by
-`tfpn.math.arguments`. What lies behind trusts its callers.
+The library checks what you give it once, where it enters. `tfpn.contract` and `tfpn.models.checked`
+check arrays of examples. Each layer checks its input. `tfpn.math.arguments` checks the arguments of
+`tfpn.math`. The functions behind them trust their callers.
 """
 
 import numbers
@@ -64,22 +64,22 @@ def check_flag(name: str, value: Any) -> bool:
 def floating(value: Any, name: str) -> Any:
     """Converts ``value`` to a tensor of float32 or float64.
 
-    Integers become float32. Half precision is refused: there are no half-precision
-    factorisations, and a silent cast would hide it.
+    Integers become float32. Half precision raises a TypeError: TensorFlow has no half-precision
+    factorisations, and a silent cast would hide that.
     """
     tensor = tf.convert_to_tensor(value)
     if tensor.dtype.is_integer:
         tensor = tf.cast(tensor, tf.float32)
     if tensor.dtype not in (tf.float32, tf.float64):
         raise TypeError(
-            f"{name} has dtype {tensor.dtype.name}; the algebra of Gaussian processes needs "
+            f"{name} has dtype {tensor.dtype.name}, but the algebra of Gaussian processes needs "
             "float32 or float64: cast it before the call."
         )
     return tensor
 
 
 def require_static_dim(tensor: Any, name: str) -> Any:
-    """The size of the last axis, which must be known (the spatial dimension d)."""
+    """The size of the last axis, the spatial dimension d; raises ValueError if it is unknown."""
     dim = tensor.shape[-1] if tensor.shape.rank else None
     if dim is None:
         raise ValueError(
@@ -90,21 +90,21 @@ def require_static_dim(tensor: Any, name: str) -> Any:
 
 
 def require_rank(tensor: Any, name: str, axes: Any) -> None:
-    """Raises unless ``tensor`` has one axis for each name in ``axes``."""
+    """Raises ValueError unless ``tensor`` has one axis for each name in ``axes``."""
     if tensor.shape.rank != len(axes):
         expected = f"{len(axes)} axes [{', '.join(axes)}]" if axes else "a scalar"
         raise ValueError(f"{name} has shape {tensor.shape}; expected {expected}.")
 
 
 def same_sizes(message: Any, *tensors: Tensor) -> list[Any]:
-    """Asserts that tensors agree in their first two axes, where sizes are known only when run.
+    """Asserts that tensors agree in their first two axes, if a size is unknown until the run.
 
     Returns:
-        A list of the assertion, or an empty one where all sizes are known.
+        A list with the assertion, or an empty list if all sizes are known.
     """
     if all(size is not None for tensor in tensors for size in tensor.shape[:2]):
         return []
-    # Few operations: a network has dozens of these checks.
+    # This takes few operations, because a network has dozens of these checks.
     sizes = tf.stack(tf.shape_n(tensors))[:, :2]
     same = tf.reduce_all(tf.equal(tf.reduce_min(sizes, axis=0), tf.reduce_max(sizes, axis=0)))
     return [tf.debugging.Assert(same, [message, sizes])]
