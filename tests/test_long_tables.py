@@ -116,7 +116,7 @@ class TestPandas:
             ({"value": np.nan}, {}, ValueError, "column 'value' of frame holds no value"),
             ({}, {"examples": ["p1", "p1"]}, ValueError, "examples must name .* each once"),
             ({}, {"examples": [1, 2]}, ValueError, r"\[1, 2\], and none .* column 'id'.*'p"),
-            ({}, {"channels": ["A", "B"]}, ValueError, "none of them is in the column 'what'"),
+            ({}, {"channels": ["A", "B"]}, ValueError, "none of its names is in the column 'what'"),
             ({}, {"channels": "heart"}, TypeError, "a list of names, found 'heart'"),
             ({}, {"channels": []}, ValueError, r"channels must name at least one .* found \[\]"),
             ({"noise": -1.0}, {"variance": "noise"}, ValueError, "variance.*-1"),
@@ -142,9 +142,9 @@ def test_labels_of_several_kinds_and_names_that_are_none():
     names = {"example": "id", "points": "t", "value": "v"}
     frame = pd.DataFrame({"id": [1, "b"], "t": [0.0, 1.0], "v": [1.0, 2.0], "c": ["p", "q"]})
     with pytest.raises(
-        TypeError, match="column 'id' holds labels of the kinds int, str, .*give ex"
+        TypeError, match="column 'id' holds labels of the types int, str, .*give ex"
     ):
         from_frame(frame, **names)
     assert from_frame(frame, **names, examples=["b", 1])[1] == ["b", 1]
-    with pytest.raises(TypeError, match=r"columns go by their names, found \['c'\]"):
+    with pytest.raises(TypeError, match=r"found \['c'\] instead of the name"):
         from_frame(frame, **names, channel=["c"])

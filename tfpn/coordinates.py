@@ -1,18 +1,20 @@
-"""Where on Earth, and when: points on a sphere, and hours from an origin.
+"""Coordinates of places on Earth and of times: points on a sphere, and hours from an origin.
 
-Degrees are no plane: meridians meet at the poles, and 180 degrees east is 180 degrees west. On the
-unit sphere places are points (x, y, z) of space, and what is near is near. A model takes these
-three as its coordinates. Its Gaussian processes are then those of space, seen on the sphere:
+Longitude and latitude do not form a plane: meridians meet at the poles, and 180 degrees east is 180
+degrees west. On the unit sphere places are points (x, y, z) of space, and near places have near
+points. A model takes these three coordinates. Its Gaussian processes are then processes in space,
+seen on the sphere:
 
-- The kernel is a function of the chord ``2 sin(t / 2)``, which grows with the great-circle angle t
-  and is that angle but for a 24th of its square. A kernel of space stays positive definite on the
-  sphere. One of the angle itself does not, for the RBF kernel at any length scale.
-- Flows are drifts and diffusions of space, so every closed form holds. A drift may leave the
-  sphere; the prior lives there too, and no chart, pole or edge comes in. It is a fixed vector of
-  space and no turning of the sphere: a network is not invariant under rotations of the globe.
+- The kernel is a function of the chord ``2 sin(t / 2)``, which grows with the great-circle angle t.
+  Up to higher orders the chord is ``t (1 - t^2 / 24)``. A kernel of space stays positive definite
+  on the sphere. The RBF kernel of the angle itself is not, at any length scale.
+- Flows are drifts and diffusions in space, so every closed form holds. A drift may leave the
+  sphere: the prior is defined there too, and there is no chart, pole or edge. A drift is a fixed
+  vector of space, not a rotation of the sphere. So a network is not invariant under rotations of
+  the globe.
 
-The three share a length scale: with ``ard=True`` give their group, such as ``ard=(0, 0, 0, 1)`` for
-a place and a time.
+The three coordinates share a length scale. Give their group as ``ard``, such as
+``ard=(0, 0, 0, 1)`` for a place and a time.
 """
 
 from typing import Any
@@ -28,16 +30,16 @@ EARTH_RADIUS = 6371.0088
 
 
 def sphere(lonlat: ArrayLike, radius: float = 1.0) -> Array:
-    """Longitudes and latitudes in degrees as points of a sphere, [..., 2] -> [..., 3].
+    """Turns longitudes and latitudes in degrees into points of a sphere, [..., 2] -> [..., 3].
 
     ``x, y, z = radius (cos lat cos lon, cos lat sin lon, sin lat)``
 
     Args:
-        lonlat: longitude (any full turns) and latitude (from -90 to 90); NaN stays NaN.
-        radius: with `EARTH_RADIUS` lengths are in kilometres.
+        lonlat: longitude (of any size) and latitude (from -90 to 90). NaN stays NaN.
+        radius: radius of the sphere. With `EARTH_RADIUS` lengths are in kilometres.
 
     Raises:
-        TypeError: if they are no numbers.
+        TypeError: if ``lonlat`` does not hold numbers.
         ValueError: for another shape, or a latitude beyond 90 degrees (perhaps a longitude).
 
     Example:
@@ -53,12 +55,12 @@ def sphere(lonlat: ArrayLike, radius: float = 1.0) -> Array:
 
 
 def degrees(points: ArrayLike) -> Array:
-    """Points of a sphere about 0 as longitude and latitude, [..., 3] -> [..., 2].
+    """Turns points of a sphere about 0 into longitude and latitude, [..., 3] -> [..., 2].
 
-    Longitudes are above -180 and up to 180; at a pole the longitude is 0.
+    Longitudes are above -180 and at most 180 degrees. At a pole the longitude is 0.
 
     Raises:
-        TypeError: if they are no numbers.
+        TypeError: if ``points`` does not hold numbers.
         ValueError: for another shape.
 
     Example:
@@ -73,26 +75,26 @@ def degrees(points: ArrayLike) -> Array:
     x, y, z = np.moveaxis(points, -1, 0)
     across = np.hypot(x, y)
     pole = across <= 1e-15 * np.abs(z)
-    # -0 would be the west of the date line.
+    # A y of -0 would give -180 degrees on the date line.
     longitude = np.where(pole, 0.0, np.degrees(np.arctan2(y + 0.0, x)))
     longitude = np.where(longitude == -180.0, 180.0, longitude)
     return np.stack([longitude, np.degrees(np.arctan2(z, across))], axis=-1)
 
 
 def great_circle(first: ArrayLike, second: ArrayLike, radius: float = EARTH_RADIUS) -> Array:
-    """Distance along the sphere between places in degrees, [..., 2] and [..., 2] -> [...].
+    """Distances along the sphere between places in degrees, [..., 2] and [..., 2] -> [...].
 
-    By the formula of Vincenty for the sphere, which keeps its digits at any distance. In kilometres
-    by default.
+    The function uses Vincenty's formula for the sphere, which is accurate at any distance.
+    Distances are in kilometres by default.
 
     Args:
-        first, second: longitudes and latitudes, of shapes that go together.
-        radius: of the sphere.
+        first, second: longitudes and latitudes, of shapes that broadcast.
+        radius: radius of the sphere.
 
     Raises:
         TypeError, ValueError: as `sphere`.
 
-    Example: a quarter of the globe, and across the date line.
+    Example: a quarter of the globe, and a step across the date line.
 
     >>> from tfpn.coordinates import great_circle
     >>> great_circle([[0.0, 0.0], [179.5, 0.0]], [[0.0, 90.0], [-179.5, 0.0]]).round().tolist()
@@ -110,27 +112,27 @@ def great_circle(first: ArrayLike, second: ArrayLike, radius: float = EARTH_RADI
 def hours_since(
     times: Any, origin: Any, *, timezone: str | None = None, ambiguous: Any = "raise"
 ) -> Array:
-    """Time stamps as hours from an origin.
+    """Turns time stamps into hours from an origin.
 
-    Stamps with a time zone are moments. Both hours that clocks show twice in autumn are there, an
-    hour apart, and the hour that they leave out in spring has no length.
+    With a time zone, differences are the time that has passed. The two passes through the hour that
+    clocks repeat in autumn are an hour apart. The hour that clocks skip in spring takes no time.
 
     Args:
-        times: anything that `pandas.to_datetime` reads: a column, an index or a list of stamps; or
+        times: anything that `pandas.to_datetime` reads (a column, an index or a list of stamps), or
             a column of polars or pyarrow.
-        origin: a stamp; with a time zone if, and only if, the times have one.
-        timezone: of stamps without one, such as "Europe/Berlin"; None takes them as they are, for
-            clocks that are never changed.
-        ambiguous: of pandas's ``tz_localize``, for ``timezone`` alone: "infer" tells the two
-            readings of an hour by their order.
+        origin: a stamp. It has a time zone if and only if the times have one.
+        timezone: the zone of stamps that have none, such as "Europe/Berlin". None takes them as
+            they are, which is right for clocks that nobody changes.
+        ambiguous: as in pandas's ``tz_localize``, with ``timezone`` only. "infer" tells the two
+            passes through a repeated hour by their order.
 
     Returns:
-        [n] in float64, NaN where a stamp is missing.
+        Hours, a float64 array [n], NaN where a stamp is missing.
 
     Raises:
         ImportError: without pandas.
-        ValueError: if times and origin are not both with a zone or both without one, or if stamps
-            are ambiguous or do not exist in the zone.
+        ValueError: if only one of times and origin has a time zone, or if stamps are ambiguous or
+            do not exist in the zone.
 
     Example:
 
@@ -141,10 +143,10 @@ def hours_since(
     """
     import pandas as pd
 
-    # Columns of polars and pyarrow know their zones, which NumPy's arrays of them do not.
+    # NumPy arrays of polars and pyarrow columns would lose the time zone.
     stamps = pd.Series(times.to_pandas() if hasattr(times, "to_pandas") else times)
     if stamps.dtype == object or stamps.dtype.kind not in "Mm":
-        # Offsets may differ from stamp to stamp, as in summer and winter.
+        # Offsets may differ from stamp to stamp, such as in summer and winter.
         zoned = [pd.Timestamp(stamp).tzinfo is not None for stamp in stamps.dropna()]
         if any(zoned) and not all(zoned):
             raise ValueError("times holds stamps with and without a time zone: give one kind.")
@@ -155,15 +157,15 @@ def hours_since(
     if timezone is not None:
         if stamps.dt.tz is not None:
             raise ValueError(
-                f"times have the zone {stamps.dt.tz} already: leave out timezone={timezone!r}."
+                f"times already have the zone {stamps.dt.tz}: leave out timezone={timezone!r}."
             )
         stamps = stamps.dt.tz_localize(timezone, ambiguous=ambiguous)
         start = start.tz_localize(timezone) if start.tzinfo is None else start
     if (stamps.dt.tz is None) != (start.tzinfo is None):
         with_zone, without = ("origin", "times") if stamps.dt.tz is None else ("times", "origin")
         raise ValueError(
-            f"{with_zone} has a time zone and {without} has none: give both one, or timezone=... "
-            "for times without."
+            f"{with_zone} has a time zone and {without} has none: give both a zone, or give "
+            "timezone=... for times without one."
         )
     return ((stamps - start) / pd.Timedelta("1h")).to_numpy(np.float64)
 
@@ -173,7 +175,7 @@ def _text(stamps):
 
 
 def _angles(name, lonlat):
-    """Longitude and latitude in radians, after checks."""
+    """Checks longitudes and latitudes, and returns them in radians."""
     lonlat = numeric(name, lonlat).astype(np.float64)
     if lonlat.ndim == 0 or lonlat.shape[-1] != 2:
         raise ValueError(

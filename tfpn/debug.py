@@ -1,4 +1,4 @@
-"""Finds the examples that spoil a training step."""
+"""Search for the examples that break a training step."""
 
 import numpy as np
 import tensorflow as tf
@@ -10,27 +10,28 @@ from tfpn.types import Array, ArrayLike, Model, Observations
 def check_gradients(
     model: Model, x: Observations, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> Array:
-    """Loss and gradient of each example alone, which must be finite.
+    """Checks that the loss and gradient of each example alone are finite.
 
-    A training step adds up the gradients of a batch, so that a NaN from one example makes every
-    weight NaN, and Keras goes on. This finds the example. It runs outside of compiled functions:
-    about a tenth of a second for each.
+    A training step adds up the gradients of a batch. A NaN from one example makes every weight NaN,
+    and Keras goes on. This function names the example. It runs outside of compiled functions and
+    takes about a tenth of a second for each example.
 
     Args:
-        model: a compiled model of `tfpn.models`. Its layers compute as in `evaluate`, and no
-            weight, average or metric changes.
+        model: a compiled model of `tfpn.models`. Its layers compute as in `evaluate`. No weight,
+            average or metric changes.
         x: the input dict, arrays [B, ...].
         y: targets, an array [B, ...].
         sample_weight: an array [B, ...] as in Keras's `fit`, or None.
 
     Returns:
-        float64 array [B], the norm of each example's gradient by all trainable weights together.
+        A float64 array [B]: the norm of each example's gradient by all trainable weights.
 
     Raises:
-        TypeError: if the model is none of `tfpn.models`, or ``x`` no dict.
-        ValueError: if the model is not compiled, if ``x`` is not the model's input (see its
-            `predict`), if ``y`` or ``sample_weight`` is not for as many examples, or if the output,
-            the loss or the gradient of an example is not finite: the message names the example.
+        TypeError: if the model is not a model of `tfpn.models`, or ``x`` is not a dict.
+        ValueError: if the model is not compiled; if ``x`` is not the model's input (see its
+            `predict`); if ``y`` or ``sample_weight`` has another number of examples; or if the
+            output, the loss or the gradient of an example is not finite. The message names the
+            example.
 
     Example:
 
@@ -48,11 +49,11 @@ def check_gradients(
     """
     if not isinstance(model, PNNetwork) or not isinstance(x, dict):
         raise TypeError(
-            "check_gradients takes a model of tfpn.models and its input dict, found "
+            "check_gradients takes a model of tfpn.models and its input dict; found "
             f"{type(model).__name__} and {type(x).__name__}."
         )
     if not model.compiled or model.loss is None:
-        raise ValueError(f"{model.name} has no loss: call its compile(optimizer, loss) before.")
+        raise ValueError(f"{model.name} has no loss: call its compile(optimizer, loss) first.")
     x = {key: np.asarray(value) for key, value in model._checked(x).items()}
     count = len(x["points"])
     data = {"y": np.asarray(y)}
@@ -73,7 +74,7 @@ def check_gradients(
 
 
 def _gradient_norm(model, x, data, index):
-    """Of one example; raises ValueError unless it is finite."""
+    """The norm of one example's gradient; raises ValueError unless it is finite."""
     one = slice(index, index + 1)
     x = {key: value[one] for key, value in x.items()}
     data = {key: value[one] for key, value in data.items()}

@@ -1,4 +1,4 @@
-"""A look at coordinates that are angles on the globe rather than places in a plane."""
+"""A warning about coordinates that look like angles on the globe, not like places in a plane."""
 
 import warnings
 
@@ -6,15 +6,18 @@ import numpy as np
 
 
 def warn_of_degrees(points, variance):
-    """Warns, at one place, if points look like degrees that surround the globe.
+    """Warns once if points look like degrees that surround the globe.
 
-    They do if one coordinate is a latitude, within [-90, 90], and the one beside it a longitude
-    that comes within 45 of both ends of [-180, 180] or of [0, 360], where the ends are one
-    meridian: of two coordinates, or of three, with a time or a height before or after them.
-    Kilometres or pixels seldom are, and a region of the globe away from the date line is not, which
-    a plane represents up to its stretching. Left out are lattices of whole steps from [0, 1), which
-    images have, three coordinates of which two reach over [-135, 135], as clouds of points do, and
-    a last of three within [0, 360] that may be the day of the year.
+    Points look so if one coordinate is a latitude, within [-90, 90], and the one beside it is a
+    longitude: within [-180, 180] or [0, 360], and coming within 45 of both ends, which are one
+    meridian. A third coordinate, such as a time or a height, may come before or after the two.
+    Kilometres and pixels seldom look so. Nor does a region away from the date line, which a plane
+    represents up to stretching. These cases bring no warning:
+
+    - pixels: longitudes from 0 to 360 on a lattice of whole steps that starts in [0, 1);
+    - clouds of points: three coordinates, and the third reaches over [-135, 135], too;
+    - days of a year: the last of three coordinates is within [0, 360], and the first is within
+      [-90, 90] like a latitude.
 
     Args:
         points: [B, N, d].
@@ -37,15 +40,15 @@ def warn_of_degrees(points, variance):
     wide = (low < -135) & (high > 135)
     for east, north in ((0, 1), (1, 0), (1, 2), (2, 1))[: 2 * points.shape[-1] - 2]:
         image = _is_image(seen[:, [east, north]])
-        days = east == 2 and latitude[0]  # after a longitude and a latitude, perhaps
+        days = east == 2 and latitude[0]  # perhaps days, after a longitude and a latitude
         around = signed[east] or (unsigned[east] and not image and not days)
         if around and latitude[north] and not np.delete(wide, [east, north]).any():
-            # Its own line as the place, so that Python shows it once.
+            # The warning's place is its own line, so that Python shows it once.
             warnings.warn(
                 f"points look like degrees: coordinate {east} reaches from {low[east]:g} to "
                 f"{high[east]:g} and coordinate {north} from {low[north]:g} to {high[north]:g}. "
-                "They are taken for a plane, on which places on two sides of the date line are "
-                "far apart and degrees of longitude equally long at all latitudes: take "
+                "The model takes them for a plane, on which places on two sides of the date line "
+                "are far apart and degrees of longitude equally long at all latitudes. Use "
                 "tfpn.coordinates.sphere for points of the globe, or project a region to a plane.",
                 stacklevel=1,
             )
@@ -53,6 +56,6 @@ def warn_of_degrees(points, variance):
 
 
 def _is_image(points):
-    """Whether coordinates are those of an image's pixels."""
+    """Whether coordinates look like the pixels of an image."""
     low = points.min(axis=0)
     return bool(np.all((low >= 0) & (low < 1)) and np.all((points - low) % 1 == 0))

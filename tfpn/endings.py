@@ -1,4 +1,4 @@
-"""How a command ends when it cannot go on: by one line and an exit status, never a traceback."""
+"""How a command ends if it cannot go on: with one line and an exit status, never a traceback."""
 
 import contextlib
 import os
@@ -12,20 +12,23 @@ _WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 class Ending:
-    """Context of a command, which sets ``status`` when something from outside ends it.
+    """Context of a command: it sets ``status`` if something from outside ends the command.
 
-    SIGINT and SIGTERM give 128 and the signal's number; a reader of standard output that has gone,
-    as that of ``| head``, gives 141 as SIGPIPE would; a file, folder or output that cannot be read
-    or written gives 2, or ``failure``. All other exceptions pass, argparse's SystemExit among them.
+    - SIGINT and SIGTERM give 128 plus the signal's number.
+    - If the reader of standard output has gone, as with ``| head``, the status is 141, as for
+      SIGPIPE.
+    - A file, folder or output that cannot be read or written gives 2, or ``failure``.
 
-    Until `imported` is called, a signal ends the process at once: an exception in the middle of an
-    import comes out of NumPy or TensorFlow as another one, and leaves half a module behind.
+    All other exceptions pass, such as argparse's SystemExit.
+
+    Until you call `imported`, a signal ends the process at once. In the middle of an import, NumPy
+    or TensorFlow would turn an exception into another one and leave half a module behind.
 
     Args:
-        name: of the command, with which the line begins; it may be set later.
-        failure: the status of a file that cannot be written.
+        name: name of the command, with which the line begins. You may set it later.
+        failure: the status if a file cannot be written.
 
-    ``advice`` is what to say after "interrupted", of a command that can be continued.
+    Set ``advice`` to the text that follows "interrupted" if the command can be continued.
 
     >>> with Ending("example") as ending:
     ...     ending.status = 0
@@ -42,13 +45,13 @@ class Ending:
     def __enter__(self):
         if threading.current_thread() is threading.main_thread():
             for number in _WORDS:
-                # A signal that is ignored, as in the background of a shell, stays so.
+                # A signal that the shell ignores for background jobs stays ignored.
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._end_at_once)
         return self
 
     def imported(self):
-        """Signals raise an exception from here on, so that what is begun can be cleared up."""
+        """Makes signals raise an exception from here on, so that the command can clean up."""
         for number in self._before:
             signal.signal(number, self._raise)
 
@@ -68,18 +71,18 @@ class Ending:
                 error = failed
         if not number and (error is None or isinstance(error, SystemExit)):
             return False
-        if error is None and not self.status:  # done before the signal took effect
+        if error is None and not self.status:  # the command was done before the signal
             return False
         if isinstance(error, KeyboardInterrupt):
             number = number or signal.SIGINT
-        # A signal's exception may come out of a library as another one.
+        # A library may turn a signal's exception into another one.
         if number is not None:
             self.status = 128 + number
             _say(self._signal_line(number))
         elif isinstance(error, BrokenPipeError) and error.filename is None:
             _drop_output()
-            self.status = 141  # as a shell says of SIGPIPE
-            if self.advice:  # Otherwise nothing is lost, and the reader has had enough.
+            self.status = 141  # a shell's status for SIGPIPE
+            if self.advice:  # Otherwise nothing is lost: the reader has had enough.
                 _say(f"{self.name}: the reader of standard output has closed it{self.advice}")
         elif isinstance(error, OSError):
             if error.filename is None and error.errno is not None:
@@ -119,6 +122,6 @@ def _say(line):
 
 
 def _drop_output():
-    """Lets what standard output still holds go nowhere, or writing it fails again at exit."""
-    with contextlib.suppress(OSError, AttributeError):  # a standard output that is no file
+    """Discards the rest of standard output's buffer: writing it would fail again at exit."""
+    with contextlib.suppress(OSError, AttributeError):  # standard output may not be a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,7 +1,7 @@
-"""How good predictions are, and how far their uncertainty can be trusted. No TensorFlow here.
+"""How good predictions are, and how far you can trust their uncertainty. No TensorFlow here.
 
-Two kinds of prediction, both as plain arrays: class probabilities with labels, and Gaussians, given
-by the residuals (truth minus predicted mean) and the predicted standard deviations. `tfpn.figures`
+The functions take plain arrays of two kinds: class probabilities with labels, and residuals (truth
+minus predicted mean) with predicted standard deviations, for Gaussian predictions. `tfpn.figures`
 draws them: `reliability_diagram` and `qq_plot`.
 """
 
@@ -14,32 +14,32 @@ import sklearn.metrics
 from tfpn.types import Array, ArrayLike
 
 BINS = 15
-MOST_BINS = 1_000_000  # a table of them takes some 40 MB
+MOST_BINS = 1_000_000  # a table of so many takes about 40 MB
 
 
 def classification_metrics(
     probabilities: ArrayLike, labels: ArrayLike, bins: int = BINS
 ) -> dict[str, float]:
-    """Figures of merit of class probabilities.
+    """Measures the quality of class probabilities.
 
     Args:
         probabilities: [B, classes], rows that sum to 1.
         labels: integers 0 to classes - 1, [B].
-        bins: of the calibration errors.
+        bins: number of bins of the calibration errors.
 
     Returns:
         A dict of numbers:
 
-        - accuracy, error: fractions of examples whose largest probability is on the right class,
-          and on another.
-        - nll: mean negative log likelihood of the right class, nats. Probabilities count as at
-          least 2.2e-16, so that one of them does not make it infinite.
+        - accuracy, error: fractions of examples with the largest probability on the right class,
+          and on a wrong one.
+        - nll: mean negative log likelihood of the right class, in nats. Probabilities count as at
+          least 2.2e-16, so that a single one cannot make it infinite.
         - brier: mean over examples of ``sum_k (p_k - [k is right])^2``, from 0 to 2.
         - ece, adaptive_ece: `expected_calibration_error` with bins of equal width and with bins of
           about equally many examples.
-        - auroc, average_precision: for two classes that both occur, how well the probability of
-          class 1 ranks the examples: area under the ROC curve, and mean precision over the steps
-          of recall.
+        - auroc, average_precision: how well the probability of class 1 ranks the examples (area
+          under the ROC curve, and mean precision over the steps of recall). Only for two classes
+          that both occur.
         - examples: B.
 
     Raises:
@@ -71,7 +71,7 @@ def classification_metrics(
 
 
 def _ranking(scores, labels):
-    """How well scores put the examples of class 1 before those of class 0."""
+    """Measures how well scores rank the examples of class 1 before those of class 0."""
     if len(np.unique(labels)) < 2:
         return {}
     return {
@@ -85,29 +85,30 @@ def expected_calibration_error(
 ) -> float:
     """Expected calibration error of the predicted class.
 
-    ``sum_b (count_b / B) |accuracy_b - confidence_b|`` over bins of the confidence, which is the
-    largest probability of an example; accuracy and confidence are the bin's means (Guo et al.,
-    On Calibration of Modern Neural Networks, 2017). Few examples bias it upwards: a calibrated
-    predictor scores about ``sqrt(2 / pi) sum_b sqrt(v_b count_b) / B``, with v_b the mean of
-    confidence (1 - confidence) in the bin; that is 0.008 for 1,000 examples at a confidence of 0.9.
+    ``sum_b (count_b / B) |accuracy_b - confidence_b|`` over bins of the confidence. The confidence
+    of an example is its largest probability. Accuracy and confidence are means over the bin (Guo et
+    al., On Calibration of Modern Neural Networks, 2017). With few examples the error is biased
+    upwards. A calibrated predictor scores about ``sqrt(2 / pi) sum_b sqrt(v_b count_b) / B``, with
+    v_b the bin's mean of confidence (1 - confidence). For 1,000 examples at a confidence of 0.9
+    this is 0.008.
 
     Args:
         probabilities: [B, classes], rows that sum to 1.
         labels: integers 0 to classes - 1, [B].
         bins: number of bins, up to a million.
-        adaptive: False for bins of equal width, ``(b / bins, (b + 1) / bins]``; True for bins with
-            about equally many examples, which the width does not leave almost empty.
+        adaptive: False for bins of equal width, ``(b / bins, (b + 1) / bins]``. True for bins with
+            about equally many examples, so that none is almost empty.
 
     Returns:
         A number from 0 to 1.
 
     Raises:
-        ValueError: as for `classification_metrics`, or if ``bins`` is no integer from 1 to a
+        ValueError: as for `classification_metrics`, or if ``bins`` is not an integer from 1 to a
             million.
 
     Example:
 
-    Confidences 0.9, 0.9 and 0.6, of which the first and the last are right.
+    The confidences are 0.9, 0.9 and 0.6. The first and the last prediction are right.
 
     >>> p = [[0.9, 0.1], [0.9, 0.1], [0.4, 0.6]]
     >>> round(expected_calibration_error(p, [0, 1, 1]), 4)  # (2 |0.5 - 0.9| + |1 - 0.6|) / 3
@@ -124,10 +125,10 @@ class CalibrationBins:
     """Examples sorted into bins by their confidence.
 
     Attributes:
-        edges: borders of the bins, [bins + 1]; a bin holds its upper border.
-        counts: examples in each bin, [bins].
+        edges: borders of the bins, [bins + 1]. A bin includes its upper border.
+        counts: number of examples in each bin, [bins].
         confidence: mean confidence in each bin, NaN in an empty one, [bins].
-        accuracy: fraction of examples classified rightly, NaN in an empty bin, [bins].
+        accuracy: fraction of correct predictions in each bin, NaN in an empty one, [bins].
     """
 
     edges: np.ndarray
@@ -141,12 +142,12 @@ def calibration_bins(
 ) -> CalibrationBins:
     """The table behind the calibration error and the reliability diagram.
 
-    The non-empty bins are those of `sklearn.calibration.calibration_curve` of "the predicted class
-    is right" against the confidence; here with the number of examples in each.
+    The non-empty bins are those of `sklearn.calibration.calibration_curve` for "the predicted class
+    is right" against the confidence. This table also holds the number of examples in each.
 
     Args:
         probabilities, labels, bins, adaptive: as in `expected_calibration_error`. With ``adaptive``
-            there may be fewer bins, where many examples have the same confidence.
+            there are fewer bins if many examples have the same confidence.
 
     Returns:
         `CalibrationBins`.
@@ -177,7 +178,7 @@ def calibration_bins(
 
 
 def check_bins(bins: int) -> int:
-    """Raises ValueError unless ``bins`` is a number of bins; returns it."""
+    """Returns ``bins``; raises ValueError unless it is an integer from 1 to a million."""
     if isinstance(bins, bool) or not isinstance(bins, (int, np.integer)) or bins < 1:
         raise ValueError(f"bins must be a positive integer, found {bins!r}.")
     if bins > MOST_BINS:
@@ -186,18 +187,18 @@ def check_bins(bins: int) -> int:
 
 
 def gaussian_metrics(residuals: ArrayLike, standard_deviations: ArrayLike) -> dict[str, float]:
-    """Figures of merit of Gaussian predictions.
+    """Measures the quality of Gaussian predictions.
 
-    They are over all residuals together; of several outputs in different units call it for each.
+    The measures are over all residuals together. If outputs have different units, call it for each.
 
     Args:
         residuals: truth minus predicted mean, any shape, in one unit.
-        standard_deviations: the predicted ones, positive; broadcast to the residuals' shape.
+        standard_deviations: the predicted ones, positive. They broadcast to the residuals' shape.
 
     Returns:
         A dict of numbers: rmse (root mean square residual, in the residuals' unit), nll (mean
-        negative log density, nats), spread (`residual_spread`), coverage_50 and coverage_95 (of the
-        central 50 % and 95 % intervals, fractions), residuals (how many).
+        negative log density, in nats), spread (`residual_spread`), coverage_50 and coverage_95
+        (fraction of residuals in the central 50 % and 95 % intervals), residuals (their number).
 
     Raises:
         ValueError: as for `standardized`.
@@ -225,23 +226,23 @@ def gaussian_metrics(residuals: ArrayLike, standard_deviations: ArrayLike) -> di
 def regression_metrics(
     truth: ArrayLike, mean: ArrayLike, standard_deviations: ArrayLike | None = None
 ) -> dict[str, float]:
-    """Figures of merit of predicted numbers, Gaussian ones if they come with deviations.
+    """Measures the quality of predicted numbers, with or without standard deviations.
 
-    They are over all numbers together, as those of `gaussian_metrics`.
+    The measures are over all numbers together, as in `gaussian_metrics`.
 
     Args:
         truth: any shape, NaN where nothing was measured.
-        mean: predicted, in the same shape.
-        standard_deviations: predicted, in the same shape and positive; or None for means alone.
+        mean: predicted means, in the same shape.
+        standard_deviations: predicted ones, in the same shape and positive; None for means alone.
 
     Returns:
-        A dict of numbers: rmse and mae (root mean square and mean absolute error); with standard
-        deviations nll (mean negative log density, nats), crps (continuous ranked probability score,
-        in the unit of the truth; that of a prediction without a deviation is its mae) and
-        coverage_95 (of the central 95 % interval, a fraction); targets (how many).
+        A dict of numbers: rmse and mae (root mean square and mean absolute error) and targets
+        (their number). Standard deviations add nll (mean negative log density, in nats), crps
+        (continuous ranked probability score, in the unit of the truth; the mae is that of means
+        alone) and coverage_95 (fraction of the truth in the central 95 % interval).
 
     Raises:
-        ValueError: if the shapes differ, nothing was measured, or as for `standardized`.
+        ValueError: if the shapes differ, if nothing was measured, or as for `standardized`.
 
     Example:
 
@@ -251,10 +252,12 @@ def regression_metrics(
     """
     truth, mean = np.asarray(truth, np.float64), np.asarray(mean, np.float64)
     if truth.shape != mean.shape:
-        raise ValueError(f"truth has shape {truth.shape} and mean {mean.shape}; give the same.")
+        raise ValueError(
+            f"truth has shape {truth.shape} and mean {mean.shape}; give both the same shape."
+        )
     measured = ~np.isnan(truth)
     if not measured.any():
-        raise ValueError("truth holds no number to measure predictions by.")
+        raise ValueError("truth holds only NaN; give at least one measured number.")
     residuals = (truth - mean)[measured]
     found = {"mae": float(np.mean(np.abs(residuals)))}
     if standard_deviations is None:
@@ -282,10 +285,10 @@ def interval_coverage(
 
     Args:
         residuals, standard_deviations: as in `gaussian_metrics`.
-        level: probability that the interval is predicted to have, between 0 and 1.
+        level: predicted probability of the interval, between 0 and 1.
 
     Returns:
-        A fraction; ``level`` where the predictions are calibrated.
+        The fraction. For calibrated predictions it is ``level``.
 
     Raises:
         ValueError: as for `standardized`, or if ``level`` is not between 0 and 1.
@@ -303,8 +306,8 @@ def interval_coverage(
 def residual_spread(residuals: ArrayLike, standard_deviations: ArrayLike) -> float:
     """Size of the residuals in units of their predicted standard deviations.
 
-    The root mean square of residual / standard deviation: 1 where the predictions are calibrated,
-    above 1 where they are overconfident.
+    This is the root mean square of residual / standard deviation. It is 1 for calibrated
+    predictions and above 1 for overconfident ones.
 
     Args:
         residuals, standard_deviations: as in `gaussian_metrics`.
@@ -321,7 +324,7 @@ def residual_spread(residuals: ArrayLike, standard_deviations: ArrayLike) -> flo
 
 
 def standardized(residuals: ArrayLike, standard_deviations: ArrayLike) -> Array:
-    """residual / standard deviation as one row of numbers, standard normal if calibrated.
+    """residual / standard deviation as a flat array, standard normal for calibrated predictions.
 
     Args:
         residuals, standard_deviations: as in `gaussian_metrics`.
@@ -341,7 +344,7 @@ def standardized(residuals: ArrayLike, standard_deviations: ArrayLike) -> Array:
         raise ValueError(
             f"standard_deviations has shape {deviations.shape} and residuals {residuals.shape}; "
             "give both the same shape, or one standard deviation for all. Targets [B] minus a mean "
-            "[B, 1] would be [B, B]: write targets[:, None]."
+            "[B, 1] are [B, B]: write targets[:, None]."
         )
     deviations = np.broadcast_to(deviations, residuals.shape)
     if not residuals.size:
@@ -355,7 +358,7 @@ def standardized(residuals: ArrayLike, standard_deviations: ArrayLike) -> Array:
             wanted = "finite" + (" and positive" if name == "standard_deviations" else "")
             raise ValueError(
                 f"{name} must be {wanted}, found {found} and {int(wrong.sum()) - 1} more such of "
-                f"{wrong.size}; leave out what is not observed or known exactly."
+                f"{wrong.size}; leave out what was not observed and what is known exactly."
             )
     return (residuals / deviations).ravel()
 
@@ -369,7 +372,7 @@ def _coverage(z, level):
 
 
 def _checked(probabilities, labels):
-    """Both as arrays, the probabilities in float64."""
+    """Checks probabilities and labels; returns both as arrays, the probabilities in float64."""
     probabilities, labels = np.asarray(probabilities, np.float64), np.asarray(labels)
     if probabilities.ndim != 2 or len(probabilities) < 1 or probabilities.shape[1] < 2:
         raise ValueError(
@@ -380,8 +383,8 @@ def _checked(probabilities, labels):
     if not (np.all(probabilities >= 0.0) and np.all(off < 1e-3)):
         row = int(np.argmax(~(np.all(probabilities >= 0.0, -1) & (off < 1e-3))))
         raise ValueError(
-            f"probabilities: row {row} is {probabilities[row].tolist()}; give probabilities, at "
-            "least 0 and with the sum 1 (of logits take the softmax first)."
+            f"probabilities: row {row} is {probabilities[row].tolist()}; give numbers of at least "
+            "0 that sum to 1 (if these are logits, take their softmax first)."
         )
     if labels.shape != probabilities.shape[:1] or labels.dtype.kind not in "iu":
         raise ValueError(

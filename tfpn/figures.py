@@ -1,7 +1,7 @@
 """Pictures of a model: feature maps with their uncertainty, learning curves, calibration.
 
-Every function returns a `matplotlib.figure.Figure` that is not registered with pyplot, so nothing
-has to be closed and no display is needed.
+Every function returns a `matplotlib.figure.Figure` that is not registered with pyplot. You need not
+close it, and it needs no display.
 """
 
 import io
@@ -20,7 +20,7 @@ from tfpn.contract import KEYS
 from tfpn.files import write
 from tfpn.types import ArrayLike, Logs, Model, Observations, PathLike
 
-_QUANTILES = 2000  # points of a Q-Q plot drawn at most
+_QUANTILES = 2000  # most points of a Q-Q plot
 
 
 def feature_maps(
@@ -33,28 +33,29 @@ def feature_maps(
 ) -> Figure:
     """Draws the Gaussian-process feature maps of a few examples.
 
-    One row an example: its samples, then for each block of the network the mean and the standard
-    deviation of the block's output. In two dimensions these are images with the observed points as
-    green dots on the standard deviation; in one dimension a curve with a band of two standard
-    deviations and the observed points as green ticks.
+    Each example has a row: its samples, and for each block of the network the mean and the standard
+    deviation of the block's output. In two dimensions these are images, with the observed points as
+    green dots on the standard deviation. In one dimension they are a curve with a band of two
+    standard deviations, and the observed points are green ticks.
 
     Args:
         model: a model with `feature_maps(x, query)`, such as `tfpn.models.PNCNN`.
         x: the observations dict of the examples to draw, B = number of rows.
-        channels: the indices of the channels to draw, one or three in two dimensions (three are
-            shown as red, green and blue, each scaled to its own range in the panel), any number in
-            one dimension. The default is the first three, or the first where a block has fewer.
-        resolution: grid points along each axis.
-        origin: in two dimensions, "upper" for a second coordinate that grows downwards, as the
-            rows of an image do, or "lower" for one that grows upwards, as on a map.
+        channels: indices of the channels to draw. In two dimensions give one or three; three are
+            shown as red, green and blue, each scaled to its own range in the panel. In one
+            dimension give any number. The default is the first three, or the first one if a block
+            has fewer than three.
+        resolution: number of grid points along each axis.
+        origin: direction of the second coordinate in two dimensions: "upper" if it grows downwards,
+            like the rows of an image, or "lower" if it grows upwards, like on a map.
 
     Returns:
         A matplotlib Figure.
 
     Raises:
-        ValueError: points of more than two dimensions, an example without an observed point, a
-            channel that a block does not have, another number of channels than one or three in two
-            dimensions, or an unusable `resolution` or `origin`.
+        ValueError: if the points have more than two dimensions; if an example has no observed
+            point; if a block does not have a channel; if ``channels`` in two dimensions are not
+            one or three; or if `resolution` or `origin` is out of range.
 
     Example:
 
@@ -87,18 +88,18 @@ def feature_maps(
 def learning_curves(log: Logs) -> Figure:
     """Draws the loss and the measures of a classifier over the epochs, training and validation.
 
-    With class weights the training part's loss has them and the validation part's has not.
+    Class weights count in the loss of the training part, but not in that of the validation part.
 
     Args:
-        log: dict from column name to one number an epoch, as `tfpn.training.read_log` and
-            `keras.callbacks.History.history` give it.
+        log: dict from column name to one number for each epoch, such as `tfpn.training.read_log`
+            and `keras.callbacks.History.history` give it.
 
     Returns:
-        A matplotlib Figure with a panel for the loss and for each of accuracy, AUROC and average
-        precision that the log has.
+        A matplotlib Figure with a panel for the loss, and one for each of accuracy, AUROC and
+        average precision that the log holds.
 
     Raises:
-        ValueError: the log has no column "loss".
+        ValueError: if the log has no column "loss".
 
     >>> figure = learning_curves({"loss": [2.0, 1.0], "val_loss": [2.1, 1.5]})
     >>> [axes.get_ylabel() for axes in figure.axes]
@@ -130,13 +131,14 @@ def reliability_diagram(
 ) -> Figure:
     """Draws how often the predicted class is right against how sure the prediction is.
 
-    Above, the fraction of right predictions in each bin of the confidence (the largest
-    probability), with its 95 % interval (Wilson's), and in red the mean confidence that it should
-    equal; an overconfident predictor lies below it. Beneath, the number of examples in each bin.
+    The upper panel shows the fraction of right predictions in each bin of the confidence (the
+    largest probability), with its 95 % interval (Wilson's). Red lines show the bin's mean
+    confidence, which the fraction should equal. The fraction lies below for an overconfident
+    predictor. The lower panel shows the number of examples in each bin.
 
     Args:
         probabilities, labels, bins, adaptive: as in `tfpn.evaluation.expected_calibration_error`.
-        title: text above; by default the calibration error and the number of examples.
+        title: title of the figure. The default is the calibration error and the number of examples.
 
     Returns:
         A matplotlib Figure with two panels.
@@ -198,20 +200,20 @@ def qq_plot(
 ) -> Figure:
     """Draws the quantiles of standardised residuals against those of the standard normal.
 
-    Calibrated Gaussian predictions lie on the diagonal. A steeper line is overconfidence: residuals
-    larger than predicted.
+    Calibrated Gaussian predictions lie on the diagonal. A steeper line shows overconfidence: the
+    residuals are larger than predicted.
 
     Args:
         residuals: truth minus predicted mean, any shape.
-        standard_deviations: the predicted ones, positive; broadcast to the residuals' shape. For a
-            regression model both come from ``model.predict_distribution(x)``.
-        axes: matplotlib Axes to draw into, for several sets in one picture; by default those of a
+        standard_deviations: the predicted ones, positive. They broadcast to the residuals' shape.
+            For a regression model mean and deviations come from ``model.predict_distribution(x)``.
+        axes: matplotlib Axes to draw into, to put several sets into one picture. The default is a
             new figure.
-        label: of the set in the legend, which gives the residuals' size in units of the predicted
-            standard deviation and the coverage of the 95 % interval besides.
+        label: name of the set in the legend. The legend also gives the residuals' size in units of
+            the predicted standard deviation, and the coverage of the 95 % interval.
 
     Returns:
-        The matplotlib Figure. Of more than 2,000 residuals only so many quantiles are drawn.
+        The matplotlib Figure. It shows at most 2,000 quantiles.
 
     Raises:
         ValueError: as `tfpn.evaluation.standardized`.
@@ -226,7 +228,7 @@ def qq_plot(
     z = evaluation.standardized(residuals, standard_deviations)
     expected, found = scipy.stats.probplot(z, fit=False)
     if len(z) > _QUANTILES:
-        # Evenly in the normal's quantiles, so that the tails stay.
+        # Even steps in the normal's quantiles keep the tails.
         even = np.linspace(expected[0], expected[-1], _QUANTILES)
         chosen = np.unique(np.searchsorted(expected, even))
         expected, found = expected[chosen], found[chosen]
@@ -251,17 +253,18 @@ def field_map(
     """Draws a field on a grid: maps of mean and standard deviation, or a series with its band.
 
     Args:
-        found: an `xarray.Dataset` from `tfpn.grids.to_xarray`, of one or two coordinates and of
-            examples or none. Of more than four examples the first four are drawn.
-        readings: columns to draw as dots, [rows] by name: coordinates and channels as in ``found``,
-            with examples also the column of their labels.
-        aspect: of maps, as Matplotlib's ``set_aspect``, such as "equal" in a plane.
+        found: an `xarray.Dataset` from `tfpn.grids.to_xarray` with one or two coordinates, and with
+            or without examples. At most the first four examples are drawn.
+        readings: readings to draw as dots: a dict from the names of coordinates and channels in
+            ``found`` to columns [rows]. If there are examples, it also holds the column of their
+            labels.
+        aspect: aspect of maps, as in Matplotlib's ``set_aspect``, such as "equal" for a plane.
 
     Returns:
-        A matplotlib Figure, a row for each channel and example.
+        A matplotlib Figure with a row for each channel and example.
 
     Raises:
-        ValueError: for another number of coordinates.
+        ValueError: if ``found`` has no coordinate or more than two.
 
     Example:
 
@@ -285,14 +288,14 @@ def field_map(
 
 
 def save(figure: Figure, path: PathLike) -> None:
-    """Writes a figure as a PNG file, at 120 dots an inch."""
+    """Writes a figure as a PNG file with 120 dots per inch."""
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=120)
     write(path, file.getbuffer())
 
 
 def _example(x, row):
-    """One example without its unobserved points, still with a batch axis of one."""
+    """One example without its unobserved points, with a batch axis of 1."""
     seen = np.isfinite(x["variance"][row]).any(-1)
     if not seen.any():
         raise ValueError(f"x: example {row} has no observed point; there is nothing to draw")
@@ -312,7 +315,7 @@ def _grid_axes(x, resolution):
 
 
 def _evaluate(model, example, query):
-    """Mean and standard deviation of each block at the query points, a list of [M, c] pairs."""
+    """Mean and standard deviation of each block at the query points: a list of pairs [M, c]."""
     maps = model.feature_maps(example, query[None])
     return [(np.asarray(m["values"])[0], np.sqrt(np.asarray(m["variance"])[0])) for m in maps]
 

@@ -1,4 +1,4 @@
-"""Writing files whole or not at all. Nothing here imports TensorFlow."""
+"""Functions that write a file whole or not at all. Nothing here imports TensorFlow."""
 
 import io
 import os
@@ -8,22 +8,21 @@ from pathlib import Path
 
 
 class WriteError(OSError):
-    """A file that cannot be written, with ``filename`` and ``strerror``."""
+    """The error of a file that cannot be written, with ``filename`` and ``strerror``."""
 
     def __str__(self):
         return f"cannot write {self.filename}: {self.strerror}"
 
 
 def write(path, content):
-    """Writes a file beside its place and moves it there, so that what is there stays until then.
+    """Writes a file whole or not at all: under another name first, which then replaces the file.
 
-    A disk that is full or a process that is killed leaves the old file as it was. A symbolic link
-    stays one, and a file that is replaced keeps its permissions. Devices and pipes are written
-    directly.
+    The old file stays as it was if the disk is full or the process is killed. A symbolic link stays
+    a link, and a replaced file keeps its permissions. Devices and pipes are written directly.
 
     Args:
         path: the file, in a folder that exists.
-        content: text, which is encoded as UTF-8, or bytes.
+        content: bytes, or text, which is encoded as UTF-8.
 
     Raises:
         WriteError: an OSError with the path and the system's reason.
@@ -47,9 +46,9 @@ def write(path, content):
 
 
 def _write_beside(place, data):
-    if place.is_dir():  # which would be found out only after writing
+    if place.is_dir():  # raise the error before writing
         open(place, "wb")
-    # Shortened, as the longest name that a folder takes has no room for more.
+    # The name is shortened: the longest name that a folder takes leaves no room for a suffix.
     partial = place.with_name(f"{place.name[:50]}.{os.getpid()}.partial")
     try:
         with open(partial, "wb") as file:
@@ -62,12 +61,13 @@ def _write_beside(place, data):
 
 
 def write_by(function, path):
-    """Writes what Keras saves: ``function(file)`` gets a file in memory in place of a path.
+    """Writes what Keras saves: ``function(file)`` gets a file in memory instead of a path.
 
-    HDF5 itself crashes the process when it cannot write a file to the end.
+    HDF5 crashes the process if it cannot write a whole file itself.
 
     Args:
-        function: such as a model's ``save``; it finds the format by the path's ending.
+        function: a function that saves, such as a model's ``save``. It chooses the format by the
+            path's suffix.
         path: as in `write`.
     """
     memory = _NamedMemory(path)
@@ -76,7 +76,7 @@ def write_by(function, path):
 
 
 class _NamedMemory(io.BytesIO):
-    """A file in memory, whose text is a path: Keras looks at its ending alone."""
+    """A file in memory whose ``str`` is a path. Keras looks only at the path's suffix."""
 
     def __init__(self, path):
         super().__init__()
@@ -87,13 +87,13 @@ class _NamedMemory(io.BytesIO):
 
 
 def partial_files(folder, names):
-    """What killed processes have left of files of these names in a folder."""
+    """Partial files in a folder that killed processes left when they wrote files of these names."""
     pattern = re.compile(rf"({'|'.join(map(re.escape, names))})\.(\d+\.)?partial")
     return [path for path in Path(folder).glob("*.partial") if pattern.fullmatch(path.name)]
 
 
 def same_file(first, second):
-    """Whether two paths lead to one existing file, through links of any kind too.
+    """Whether two paths lead to one existing file, through any kind of link.
 
     >>> same_file(__file__, Path(__file__).parent / "." / Path(__file__).name)
     True

@@ -1,6 +1,6 @@
-"""Fields of xarray: readings out of labelled arrays, and predictions back onto a grid.
+"""Fields of xarray: turns labelled arrays into readings, and predictions into a grid.
 
-Needs xarray, ``pip install tfpn[fields]``.
+Install xarray with ``pip install tfpn[fields]``.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -12,7 +12,7 @@ from tfpn.contract import observations
 from tfpn.ragged import numeric
 from tfpn.types import Array, ArrayLike
 
-# Makes the model's coordinates of the named ones: [n, k] -> [n, d].
+# A function from the named coordinates to the model's, [n, k] -> [n, d], or None.
 Convert = Callable[[Array], Array] | None
 
 
@@ -29,24 +29,24 @@ def from_xarray(
 
     Args:
         data: an `xarray.DataArray` or `xarray.Dataset`.
-        points: names of the coordinates that say where, in order. They may be of dimensions (a
-            grid) or along one (stations with a "lat" and a "lon").
-        example: the dimension whose entries are examples, such as "time" for a map a month; None
-            for all of it as one example.
-        channels: names of the variables of a Dataset that are the channels; by default all.
-        variance: of the readings' noise, None, a number or one for each channel.
-        convert: makes the model's coordinates of these, [n, k] -> [n, d], such as
+        points: names of the coordinates that say where, in order. Each is a dimension's own (on a
+            grid) or runs along a dimension (stations with a "lat" and a "lon").
+        example: the dimension whose entries are examples, such as "time" for monthly maps. None
+            takes all data as one example.
+        channels: names of the variables of a Dataset that are the channels. The default is all.
+        variance: variance of the readings' noise: None, a number or one for each channel.
+        convert: a function from these coordinates to the model's, [n, k] -> [n, d], such as
             `tfpn.coordinates.sphere` for ("lon", "lat").
 
     Returns:
         The observations dict with the points at which something was read, the labels of the
-        examples [B] and the names of the channels [c].
+        examples [B], and the names of the channels [c].
 
     Raises:
         ImportError: without xarray.
-        TypeError: for other data, or coordinates that are no numbers (of time stamps:
-            `tfpn.coordinates.hours_since`).
-        ValueError: if there is no such name, or no reading.
+        TypeError: for other data, or if coordinates are not numbers (turn time stamps into numbers
+            with `tfpn.coordinates.hours_since`).
+        ValueError: if a name is missing from the data, or if there is no reading.
 
     Example:
 
@@ -83,8 +83,8 @@ def from_xarray(
     for name in places:
         if data[name].dtype.kind not in "biuf":
             raise TypeError(
-                f"points: the coordinate {name!r} holds {data[name].dtype}; give numbers (time "
-                "stamps go through tfpn.coordinates.hours_since)."
+                f"points: the coordinate {name!r} holds {data[name].dtype}; give numbers (convert "
+                "time stamps by tfpn.coordinates.hours_since)."
             )
     arrays = xr.broadcast(*[data[name] for name in (*names, *places)])
     first = [] if example is None else [example]
@@ -108,14 +108,14 @@ def from_xarray(
 
 
 def grid_points(grid: Mapping[str, ArrayLike], convert: Convert = None) -> Array:
-    """The points of a grid, one after the other, the last coordinate fastest, [1, M, d].
+    """Lists the points of a grid, [1, M, d]; the last coordinate changes fastest.
 
     Args:
-        grid: coordinates [n] by name, in the model's order.
+        grid: a dict from names to coordinates [n], in the model's order.
         convert: as in `from_xarray`.
 
     Raises:
-        TypeError, ValueError: for coordinates that are no lists of finite numbers.
+        TypeError, ValueError: if coordinates are not lists of finite numbers.
 
     Example:
 
@@ -136,18 +136,19 @@ def to_xarray(
     example: str | None = None,
     examples: Sequence[Any] | None = None,
 ) -> Any:
-    """Predictions at the points of a grid as a Dataset, which `to_netcdf` writes.
+    """Puts predictions at the points of a grid into a Dataset, which its `to_netcdf` writes.
 
     Args:
         values: `tfpn.tasks.Values` [B, M, c] at the points of `grid_points`.
-        grid: the grid.
-        channels: the name of each output.
-        example, examples: name and labels [B] of the dimension of examples; without them there must
-            be one example.
+        grid: the grid, as in `grid_points`.
+        channels: names of the outputs.
+        example, examples: name and labels [B] of the dimension of examples. You may leave them out
+            if there is only one example.
 
     Returns:
-        An `xarray.Dataset` with a variable for each channel, and its standard deviation under the
-        name and "_std". Its attribute "example" names the dimension of examples, if it has one.
+        An `xarray.Dataset` with a variable for each channel. Its standard deviation has the same
+        name with "_std".
+        The attribute "example" names the dimension of examples, if it has one.
 
     Raises:
         ImportError: without xarray.
@@ -177,7 +178,8 @@ def to_xarray(
         raise ValueError(
             f"values have the shape {list(mean.shape)}, but grid, channels and examples ask for "
             f"{[1 if examples is None else expected[0], *expected[1:]]}: predict at "
-            "tfpn.grids.grid_points(grid), and name each output and, of several, each example."
+            "tfpn.grids.grid_points(grid), and name each output and, if there are several, each "
+            "example."
         )
     dims, coords, attributes = list(axes), dict(axes), {}
     if examples is not None:
@@ -200,7 +202,7 @@ def _axes(grid):
                 f"grid: {name!r} has the shape {list(axis.shape)}; give a list of finite numbers."
             )
     if not axes:
-        raise ValueError("grid names no coordinate.")
+        raise ValueError("grid is empty; give at least one coordinate.")
     return axes
 
 

@@ -1,4 +1,4 @@
-"""Observations from a long table, a row for each reading."""
+"""Observations from a long table with one row for each reading."""
 
 import warnings
 from collections.abc import Hashable, Sequence
@@ -22,40 +22,40 @@ def from_frame(
     examples: Sequence[Any] | None = None,
     channels: Sequence[Any] | None = None,
 ) -> tuple[dict[str, Array], Sequence[Any], Sequence[Any]]:
-    """Turns a long table, a row for each reading, into observations.
+    """Turns a long table with one row for each reading into observations.
 
     Args:
-        frame: a DataFrame of pandas, with columns of any of its types, or one of polars or pyarrow.
+        frame: a DataFrame of pandas, with columns of any type, or a table of polars or pyarrow.
         example: name of the column that says which example a reading belongs to.
-        points: name of the column of coordinates, or a list of d names. Numbers: of times subtract
-            each example's own start (a common one only if all share a clock) and divide by a unit,
-            such as ``(t - t.groupby(frame["id"]).transform("min")) / pandas.Timedelta("1h")`` of
-            a column ``t``, where the column "id" says the example.
-        value: name of the column of values. Rows where it is NaN are left out: nothing was read.
+        points: name of the column of coordinates, or a list of d names. The columns hold numbers.
+            For times, subtract the start of each example (a common start only if all share a
+            clock), and divide by a unit. With a column ``t`` and an "id" for the example, write
+            ``(t - t.groupby(frame["id"]).transform("min")) / pandas.Timedelta("1h")``.
+        value: name of the column of values. A row with NaN there is no reading and is left out.
         channel: name of the column that says what was read, or None if there is one channel.
-        variance: variance of the readings' noise: the name of a column, or as for
-            `tfpn.observations` a number or one for each channel.
-        examples: the examples in the order wanted, such as the index of a table of outcomes. One
-            without readings comes out without points, and readings of others are left out. By
-            default those of the table, sorted.
-        channels: the channels in the order wanted, such as those of the training data; readings of
-            others are left out. By default those of the table, sorted.
+        variance: variance of the readings' noise: the name of a column, or a number or one for
+            each channel, as for `tfpn.observations`.
+        examples: the examples in the wanted order, such as the index of a table of outcomes. An
+            example without readings gets no points. Readings of other examples are left out. The
+            default is all examples of the table, sorted.
+        channels: the channels in the wanted order, such as those of the training data. Readings of
+            other channels are left out. The default is all channels of the table, sorted.
 
     Warns:
-        UserWarning: if one of ``channels`` is never read while readings of others are left out, as
-            after a misspelling.
+        UserWarning: if one of ``channels`` is never read and readings of other channels are left
+            out, which may be a misspelling.
 
     Returns:
         The observations dict in float64, the list of examples [B] and the list of channels [c].
-        Channels that are read at one point stand in one row, several readings of a channel at one
-        point in several rows. The points of an example are in sorted order.
+        Readings of different channels at one point share a row. Several readings of a channel at
+        one point take several rows. The points of an example are sorted.
 
     Raises:
         TypeError: if coordinates, values or variances are not numbers, or if ``examples`` or
-            ``channels`` is one text.
-        ValueError: if there is no such column, if a reading has no example, point, channel or
-            variance, if ``examples`` or ``channels`` name one twice or none of the table's (text
-            is no number: "7" is not 7), or if nothing was read.
+            ``channels`` is a single string.
+        ValueError: if a column is missing; if a reading has no example, point, channel or
+            variance; if ``examples`` or ``channels`` repeat a name or share none with the table
+            (the text "7" is not the number 7); or if nothing was read.
 
     Example:
 
@@ -86,7 +86,7 @@ def from_frame(
         place_of = {name: place for place, name in enumerate(channels)}
         frame = frame[frame[channel].isin(place_of)]
         places = frame[channel].map(place_of).to_numpy(int)
-    # A second reading of a channel at the same point has the turn 1, and so on.
+    # The second reading of a channel at one point has turn 1, and so on.
     turns = frame.groupby([*labels, *points]).cumcount().to_numpy()
     where = np.column_stack([frame[points].to_numpy(float), turns])
     readings = frame[[value, *noise]].to_numpy(float)
@@ -105,11 +105,11 @@ def from_frame(
 
 
 def _readings(frame, labels, points, value, noise):
-    """The rows of the table that hold a reading, after checks."""
+    """Checks the table, and returns the rows that hold a reading."""
     columns = [*labels, *points, value, *noise]
     for name in columns:
         if not isinstance(name, Hashable):
-            raise TypeError(f"columns go by their names, found {name!r}: give the name alone.")
+            raise TypeError(f"found {name!r} instead of the name of a column: give the name alone.")
     frame = as_pandas("frame", frame)
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()].tolist()
@@ -120,8 +120,8 @@ def _readings(frame, labels, points, value, noise):
     for name in (*points, value, *noise):
         if frame[name].dtype.kind not in "biuf":
             raise TypeError(
-                f"column {name!r} holds {frame[name].dtype}; give numbers (of times subtract "
-                "each example's own start and divide by a unit, and text goes through "
+                f"column {name!r} holds {frame[name].dtype}; give numbers (from times subtract "
+                "each example's own start, and divide by a unit; convert text by "
                 "pandas.to_numeric)."
             )
     frame = frame[frame[value].notna()]
@@ -139,7 +139,7 @@ def _readings(frame, labels, points, value, noise):
 
 
 def _order(name, wanted, found):
-    """The labels in the order wanted."""
+    """The labels in the wanted order, sorted by default."""
     if wanted is None:
         labels = found.unique().tolist()
         try:
@@ -147,8 +147,8 @@ def _order(name, wanted, found):
         except TypeError as error:
             kinds = sorted({type(label).__name__ for label in labels})
             raise TypeError(
-                f"column {found.name!r} holds labels of the kinds {', '.join(kinds)}, which have "
-                f"no order: make them one kind, such as by .astype(str), or give {name}."
+                f"column {found.name!r} holds labels of the types {', '.join(kinds)}, which cannot "
+                f"be sorted: convert them to one type, such as by .astype(str), or give {name}."
             ) from error
     if isinstance(wanted, str):
         raise TypeError(f"{name} must be a list of names, found {wanted!r}; give [{wanted!r}].")
@@ -157,9 +157,9 @@ def _order(name, wanted, found):
         raise ValueError(f"{name} must name at least one and each once, found {wanted}.")
     if not found.isin(wanted).any():
         raise ValueError(
-            f"{name} begins with {wanted[:3]}, and none of them is in the column {found.name!r}, "
-            f"which holds {found.unique().tolist()[:3]} and so on; give the same names, in the "
-            "same type."
+            f"{name} begins with {wanted[:3]}, but none of its names is in the column "
+            f"{found.name!r}, which holds {found.unique().tolist()[:3]} and so on; give the same "
+            "names in the same type."
         )
     return wanted
 

@@ -1,8 +1,8 @@
-"""Losses of predicted means and variances: of fields, and of any normal prediction.
+"""Losses for predicted means and variances, of fields or of any normal prediction.
 
-Predictions hold two numbers for each target, [..., 2]: a mean and a variance. Each loss is a
-function of single targets, so a target of NaN, which was not measured, is left out: models with
-``output="field"`` take the mean over the measured ones, and the functions here give 0 for it.
+A prediction holds two numbers for each target, a mean and a variance: [..., 2]. A target of NaN was
+not measured. The functions here give 0 for it. Models with ``output="field"`` take the mean over
+the measured targets.
 """
 
 import math
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tfpn.types import Tensor
 
-# A variance in units of the targets' own, below which the likelihood has no bound.
+# A smaller variance counts as this one: otherwise the likelihood has no bound.
 _LEAST_VARIANCE = 1e-10
 
 
@@ -28,7 +28,7 @@ def gaussian_nll(y_true: Tensor, y_pred: Tensor) -> Tensor:
         [...], 0 where a target is NaN.
 
     Raises:
-        ValueError: if the last axis of ``y_pred`` has not two numbers.
+        ValueError: if the last axis of ``y_pred`` does not have the length 2.
 
     Example:
 
@@ -45,10 +45,9 @@ def gaussian_nll(y_true: Tensor, y_pred: Tensor) -> Tensor:
 def crps(y_true: Tensor, y_pred: Tensor) -> Tensor:
     """Continuous ranked probability score of a normal prediction, in the targets' unit.
 
-    With ``z = (y - m) / s`` it is ``s [z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)]``, the integral
-    of the squared difference between the predicted distribution function and the step at y. It
-    becomes the absolute error as s goes to 0, and is less sensitive to outliers than the
-    likelihood.
+    With ``z = (y - m) / s`` it is ``s [z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)]``. This is the
+    integral of the squared difference between the predicted distribution function and the step at
+    y. For s -> 0 it becomes the absolute error. Outliers affect it less than the likelihood.
 
     Args:
         y_true, y_pred: as in `gaussian_nll`.
@@ -77,7 +76,7 @@ def crps(y_true: Tensor, y_pred: Tensor) -> Tensor:
 
 
 def squared_error(y_true: Tensor, y_pred: Tensor) -> Tensor:
-    """``(y - m)^2`` of the means alone; arguments and result as in `gaussian_nll`.
+    """``(y - m)^2``, from the means alone; arguments and result as in `gaussian_nll`.
 
     Example:
 
@@ -90,7 +89,7 @@ def squared_error(y_true: Tensor, y_pred: Tensor) -> Tensor:
 
 
 def _parts(y_true, y_pred):
-    """Targets with 0 for NaN, means, variances and what was measured, [...] each."""
+    """Targets (0 for NaN), means, variances, and whether a target was measured, each [...]."""
     y_pred = tf.convert_to_tensor(y_pred)
     if y_pred.shape[-1] != 2:
         raise ValueError(
@@ -106,7 +105,7 @@ def _parts(y_true, y_pred):
 
 
 class _Moments(keras.losses.Loss):
-    """A loss of means and variances by its function."""
+    """The base of losses that a function of means and variances defines."""
 
     fn: Any = None
 

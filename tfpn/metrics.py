@@ -1,4 +1,4 @@
-"""Keras metrics for what the models put out."""
+"""Keras metrics for the outputs of the models."""
 
 import math
 from typing import Any
@@ -13,13 +13,13 @@ from tfpn.types import ArrayLike, Tensor
 class BinaryAUC(keras.metrics.AUC):
     """Keras's area under a curve for models with two logits and labels 0 and 1.
 
-    It is that of class 1 by its probability, or any function that grows with it: here one of the
-    logits' difference that keeps very sure predictions apart, which a fixed number of thresholds
-    between the probabilities 0 and 1 would take for one.
+    The curve ranks examples by the probability of class 1, or by any function that grows with it.
+    This metric takes a function of the logits' difference that keeps very sure predictions apart.
+    Thresholds that are evenly spaced in the probability would merge them.
 
     Args:
-        num_thresholds: how finely the curve is resolved;
-            `tfpn.evaluation.classification_metrics` takes every example for one.
+        num_thresholds: number of thresholds, which sets the resolution of the curve.
+            `tfpn.evaluation.classification_metrics` takes one threshold for each example.
         curve: "ROC" or "PR" (precision and recall).
         **kwargs: as in `keras.metrics.AUC`.
 
@@ -37,7 +37,7 @@ class BinaryAUC(keras.metrics.AUC):
     def update_state(
         self, y_true: Tensor, y_pred: Tensor, sample_weight: ArrayLike | None = None
     ) -> Any:
-        """Adds labels [B] or [B, 1] and logits [B, 2]."""
+        """Adds a batch: labels [B] or [B, 1] and logits [B, 2]."""
         y_true, y_pred = tf.reshape(y_true, [-1]), tf.convert_to_tensor(y_pred)
         score = 0.5 + tf.math.atan(0.5 * (y_pred[:, 1] - y_pred[:, 0])) / math.pi
         return super().update_state(y_true, score, sample_weight)

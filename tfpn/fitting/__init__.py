@@ -1,4 +1,4 @@
-"""Priors fitted to data by maximum marginal likelihood, in NumPy."""
+"""Fits priors to data by maximum marginal likelihood, in NumPy."""
 
 from tfpn.fitting.prior import FittedPrior, fit_prior
 

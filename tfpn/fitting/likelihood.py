@@ -9,15 +9,15 @@ from tfpn.types import Array
 class Likelihood:
     """The negative log marginal likelihood of a zero-mean GP prior (eq. posterior).
 
-    Channels are independent. Each belongs to a noise; the prior is one for all. The covariance of
-    the observations of a channel is ``s^2 R + diag(variance) + sigma_g^2 I``, R the kernel's
+    Channels are independent and share one prior. Each belongs to one of g noises. The covariance
+    of a channel's observations is ``s^2 R + diag(variance) + sigma_g^2 I``, with R the kernel's
     correlations for the length scale.
 
     Args:
-        data: `Neighbourhoods`; points and values of the size of 1.
-        groups: [c] whole numbers, the noise of each channel, from 0.
+        data: `Neighbourhoods` whose points and values are of the order of 1.
+        groups: the number of each channel's noise, from 0, integers [c].
         kernel: as in `tfpn.layers.PNConv`.
-        floor: variance that every observation has besides.
+        floor: a variance that is added to that of every observation.
     """
 
     def __init__(self, data, groups, kernel, floor):
@@ -37,16 +37,16 @@ class Likelihood:
         self.count = sum(seen.sum() * values.shape[-1] for _, values, _, seen in self._noises)
 
     def __call__(self, parameters: Array) -> tuple[float, Array]:
-        """The likelihood, and its gradient.
+        """The negative log likelihood and its gradient.
 
         Args:
-            parameters: logarithms of the length scale, the signal's standard deviation and, if
-                they are fitted, those of the noises: [2] or [2 + g].
+            parameters: logarithms of the length scale, of the signal's standard deviation and, if
+                noises are fitted, of theirs: [2] or [2 + g].
         """
         length, signal = np.exp(parameters[:2])
         noises = np.exp(2.0 * parameters[2:])
         correlation = np.zeros_like(self._squares)
-        stretched = np.zeros_like(self._squares)  # the derivative by log l
+        stretched = np.zeros_like(self._squares)  # the derivative by log(length)
         for weight, scale in self._terms:
             squares = self._squares / np.square(length * scale)
             term = weight * np.exp(-0.5 * squares)
@@ -59,7 +59,7 @@ class Likelihood:
             precision = seen / (variance + noise + self._floor)
             roots = np.sqrt(precision)
             both = roots[:, :, None] * roots[:, None]
-            # Rows where nothing is observed are those of the unit matrix.
+            # An unobserved point has the row of the unit matrix.
             whitened = np.eye(roots.shape[1]) + np.square(signal) * both * correlation[some]
             factor = np.linalg.cholesky(whitened)
             log_det = 2.0 * np.log(np.diagonal(factor, axis1=-2, axis2=-1)).sum()
@@ -76,13 +76,13 @@ class Likelihood:
         return total, gradient
 
     def white(self) -> tuple[float, float]:
-        """The least negative log likelihood of independent readings, and their variance."""
+        """The least negative log likelihood of independent readings, and their signal variance."""
         values = np.concatenate([v[seen].ravel() for _, v, _, seen in self._noises])
         variance = np.concatenate(
             [np.repeat(v[seen], y.shape[-1]) for _, y, v, seen in self._noises]
         )
         squares, level, given = np.square(values), np.mean(np.square(values)), variance
-        # A fixed point of the maximum's equation; from the mean square down it settles fast.
+        # Fixed-point iteration for the maximum. It starts at the mean square and settles fast.
         for _ in range(50):
             weight = np.square(1.0 / (given + level + self._floor))
             level = max(np.sum(weight * (squares - given)) / np.sum(weight), 0.0)

@@ -1,4 +1,4 @@
-"""The observations that a prior is fitted to: neighbourhoods of bounded size in some examples."""
+"""Chooses the observations to fit a prior to: neighbourhoods of bounded size in some examples."""
 
 import dataclasses
 
@@ -7,23 +7,24 @@ from scipy import spatial
 
 from tfpn.types import Array
 
-# Points of a neighbourhood, neighbourhoods, and their entries (points squared) altogether.
+# Most points of a neighbourhood, most neighbourhoods, and most covariance entries (points squared)
+# in all of them.
 POINTS = 64
 NEIGHBOURHOODS = 128
 ENTRIES = 2**18
-# Entries of all priors and noises together, and the least of one however many there are.
+# The priors or noises share so many entries; each gets at least the second number.
 ALL_ENTRIES = 2**20
 LEAST_ENTRIES = 2**14
 
 
 @dataclasses.dataclass(frozen=True)
 class Neighbourhoods:
-    """Some observations of E neighbourhoods of n points.
+    """Observations in E neighbourhoods of up to n points.
 
     Attributes:
-        points: [E, n, d]; 0 where nothing is observed.
-        values: [E, n, c]; 0 where unobserved.
-        variance: [E, n, g], of each noise; +inf where unobserved.
+        points: [E, n, d], 0 where nothing is observed.
+        values: [E, n, c], 0 where unobserved.
+        variance: [E, n, g], one for each noise, +inf where unobserved.
     """
 
     points: Array
@@ -32,16 +33,17 @@ class Neighbourhoods:
 
 
 def neighbourhoods(points, values, variance, *, share=1):
-    """Chooses what a prior is fitted to, the same from call to call.
+    """Chooses the observations that a prior is fitted to: the same ones in each call.
 
-    Examples are evenly spread among those with two observed points or more. Of one with many
-    points it takes the nearest ones to some of them, so that near and far pairs are both seen.
+    The examples are evenly spread among those with at least two observed points. In an example
+    with many points the function takes random points and their nearest neighbours. So it sees near
+    and far pairs.
 
     Args:
         points: float64 array [B, N, d].
         values: [B, N, c], 0 where unobserved.
-        variance: [B, N, g]; points that have no finite one are left out.
-        share: number of priors or noises that share the budget.
+        variance: [B, N, g]. Points without a finite variance are left out.
+        share: number of priors or noises that share the budget of entries.
 
     Returns:
         `Neighbourhoods`, or None if no example has two observed points.
@@ -79,7 +81,7 @@ def neighbourhoods(points, values, variance, *, share=1):
 
 
 def _different(observed, *columns):
-    """The observed rows without exact copies of earlier ones, which would pass for no noise."""
+    """The observed rows without exact copies of earlier ones: copies would look like no noise."""
     rows = np.flatnonzero(observed)
     _, first = np.unique(np.hstack([c[rows] for c in columns]), axis=0, return_index=True)
     return rows[np.sort(first)]

@@ -1,4 +1,4 @@
-"""A Gaussian process prior fitted to observations by maximum marginal likelihood."""
+"""Fits a Gaussian process prior to observations by maximum marginal likelihood."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -12,32 +12,32 @@ from tfpn.fitting.neighbourhoods import neighbourhoods
 from tfpn.spacing import point_extent, point_spacing
 from tfpn.types import Array, KernelLike
 
-# Bounds: of the length scale in spacings and in extents of an example, of the signal's standard
-# deviation and the noise's in root mean squares of the values.
+# Bounds of the length scale: the lower in spacings, the upper in extents of an example. Bounds of
+# the standard deviations of signal and noise, in root mean squares of the values.
 LEAST_LENGTH, LARGEST_LENGTH = 0.5, 2.0
 SIGNAL = 0.03, 30.0
 NOISE = 1e-3, 3.0
-# Examples looked at, evenly spread over all, of which neighbourhoods are chosen.
+# Neighbourhoods are chosen in so many examples, evenly spread over all.
 EXAMPLES = 256
-# Readings of fewer say little about three parameters.
+# Fewer readings say little about three parameters.
 LEAST_READINGS = 20
-# A prior has to be likelier than independent readings by as much (a logarithm), which chance alone
-# does in one of a hundred: half of a chi-squared of two degrees of freedom.
+# The prior's log likelihood has to exceed that of independent readings by so much. Chance alone
+# does this in one case of a hundred: half of a chi-squared variable of two degrees of freedom.
 LEAST_GAIN = 5.0
-# Where the search starts, length scales in spacings and noises in root mean squares.
+# Starts of the search: length scales in spacings, and noises in root mean squares.
 _LENGTHS = 0.5 * 2.0 ** np.arange(12)
 _NOISES = 0.03, 0.3
 
 
 @dataclasses.dataclass(frozen=True)
 class FittedPrior:
-    """Priors as `fit_prior` found them, NaN where nothing could be fitted.
+    """The priors that `fit_prior` found, with NaN for those that it could not fit.
 
     Attributes:
         length_scale, signal_std: [priors].
         observation_noise: standard deviations [noises]; None if none was fitted.
-        white: bool [priors], where readings are as likely to be independent of each other: there
-            the length scale is its least, half of the spacing.
+        white: bool [priors]: whether the readings may as well be independent of each other. The
+            length scale is then the least one, half of the spacing.
     """
 
     length_scale: Array
@@ -57,29 +57,30 @@ def fit_prior(
     fit_noise: bool = True,
     progress: Callable[[int], Any] | None = None,
 ) -> FittedPrior:
-    """Length scales, signals and noises of the greatest marginal likelihood (eq. posterior).
+    """Finds length scales, signals and noises of the largest marginal likelihood (eq. posterior).
 
-    By a quasi-Newton method with the exact gradient, from the best of a grid of starts, in float64.
-    At most 128 neighbourhoods of 64 points are read, fewer where there are many priors. Length
-    scales are from half of the points' spacing to twice an example's extent, signals from 0.03 to
-    30 times the values' root mean square, noises from 0.001 to 3 times.
+    A quasi-Newton method with the exact gradient starts from the best point of a grid, in float64.
+    It reads at most 128 neighbourhoods of 64 points, and fewer if there are many priors. Length
+    scales lie between half of the points' spacing and twice an example's extent. Signals lie
+    between 0.03 and 30 times the values' root mean square, and noises between 0.001 and 3 times.
 
     Args:
         points: [B, N, d].
         values: [B, N, c], anything where unobserved.
-        variance: [B, N, c], +inf where unobserved. Channels of one noise take the mean of theirs.
-        priors: for each channel the number of its prior, from 0; by default one for all.
-        noises: for each channel the number of its noise, from 0; by default that of its prior.
-            Channels of one noise have one prior and are observed together.
+        variance: [B, N, c], +inf where unobserved. Channels that share a noise take the mean of
+            their variances.
+        priors: the number of each channel's prior, from 0. The default is one prior for all.
+        noises: the number of each channel's noise, from 0. The default is that of its prior.
+            Channels that share a noise share a prior and are observed together.
         kernel: as in `tfpn.layers.PNConv`.
-        fit_noise: whether there is a noise to fit, which is added to the given variances.
-        progress: is called with the number of priors that are done, after each.
+        fit_noise: whether to fit a noise, which is added to the given variances.
+        progress: a function that is called after each prior with the number of finished ones.
 
     Returns:
-        A `FittedPrior`. A prior with fewer than 20 readings, whose points are all one in each
-        example or whose readings are all 0 has NaN.
+        A `FittedPrior`. A prior is NaN if it has fewer than 20 readings, if the points of each
+        example coincide, or if all readings are 0.
 
-    Example: a sine of the period 1 with noise.
+    Example: a sine of period 1 with noise.
 
     >>> import numpy as np
     >>> from tfpn.fitting import fit_prior
@@ -113,7 +114,7 @@ def fit_prior(
 
 
 def _fit_one(points, values, variance, groups, kernel, fit_noise, share):
-    """Length scale, signal, noises and whether they are white of one prior, or None."""
+    """Fits one prior: its length scale, signal and noises, and whether it is white; or None."""
     seen = np.isfinite(variance).any(axis=-1).sum(axis=-1) > 1
     examples = np.flatnonzero(seen)[:: max(seen.sum() // EXAMPLES, 1)]
     points, values, variance = (
@@ -127,7 +128,7 @@ def _fit_one(points, values, variance, groups, kernel, fit_noise, share):
     level = largest * np.sqrt(np.mean(np.square(readings / largest)))
     try:
         spacing = point_spacing(points, variance)
-    except ValueError:  # never at two points
+    except ValueError:  # no example has two distinct points
         return None
     centred = points - _origin(points, observed.any(axis=-1))
     data = neighbourhoods(
@@ -152,7 +153,7 @@ def _fit_one(points, values, variance, groups, kernel, fit_noise, share):
 
 
 def _least(likelihood, bounds):
-    """scipy's result of the least negative log likelihood within bounds, in logarithms."""
+    """Minimises the negative log likelihood within bounds, all in logarithms; scipy's result."""
     low, high = bounds.T
     noises = _NOISES if len(bounds) > 2 else _NOISES[:1]
     starts = [
@@ -176,5 +177,5 @@ def _least(likelihood, bounds):
 
 
 def _origin(points, observed):
-    """A point among the observed, [d]: huge coordinates would lose digits in differences."""
+    """A point among the observed ones, [d], to subtract: huge coordinates lose digits."""
     return points[observed][0]
