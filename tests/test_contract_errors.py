@@ -92,14 +92,17 @@ SERIES = np.arange(30.0).reshape(2, 3, 5)  # [n, c, T], as libraries for time se
 @pytest.mark.parametrize(
     "arguments, match",
     [
-        ((TIMES, SERIES), r"points: .*Times \[B, N\] are points\[:, :, None\], .* points\[None\]"),
+        ((TIMES, SERIES), r"points: .*times \[B, N\] give points\[:, :, None\], .* points\[None\]"),
         (
             (TIMES[0], SERIES),
-            r"points: .*rank 1 .*Times \[T\] .*points\[None, :, None\]; if B .*tile",
+            r"points: .*rank 1 .*times \[T\] .*points\[None, :, None\]; if B .*tile",
         ),
-        ((TIMES[:1, :, None], SERIES[0, 0]), r"values: .*rank 1 .*\[N\], is values\[None\]"),
-        ((TIMES[0].tolist(), SERIES), r"points: example 0 has rank 0 .*Numbers alone.*\[None, :, "),
-        ((list(TIMES), SERIES), r"points: example 0 .*Times \[N_i\] are times\[:, None\]"),
+        ((TIMES[:1, :, None], SERIES[0, 0]), r"values: .*rank 1 .*\[N\], give values\[None\]"),
+        (
+            (TIMES[0].tolist(), SERIES),
+            r"points: example 0 has rank 0 .*list of numbers.*\[None, :, ",
+        ),
+        ((list(TIMES), SERIES), r"points: example 0 .*times \[N_i\] give times\[:, None\]"),
         (
             (TIMES[..., None], SERIES),
             r"values: .*If the channels come before the points, give numpy.swapaxes\(values, 1, 2",

@@ -1,4 +1,4 @@
-"""Reading arrays and ragged lists for `tfpn.observations`, and advice where they do not agree."""
+"""Reads arrays and ragged lists for `tfpn.observations`, with advice if they do not agree."""
 
 import numbers
 
@@ -15,7 +15,7 @@ def numeric(name, data):
     """Reads an argument as an array of real numbers."""
     if isinstance(data, np.ma.MaskedArray):
         raise TypeError(
-            f"{name}: found a masked array, whose mask would be lost; "
+            f"{name}: found a masked array, which would lose its mask; "
             "give data.filled(numpy.nan) instead."
         )
     try:
@@ -23,7 +23,7 @@ def numeric(name, data):
     except ValueError as error:
         raise ValueError(
             f"{name}: cannot be read as one array of numbers ({error}); give "
-            "an array, or for examples of unequal length a list with one array each."
+            "an array, or a list with one array per example if their lengths differ."
         ) from error
     if array.dtype.kind not in "biuf":
         raise TypeError(
@@ -33,23 +33,24 @@ def numeric(name, data):
     return array
 
 
-# Of arrays of some rank, by whether they are the points.
+# Advice for arrays of the wrong rank. The keys say whether they are the points, and the rank.
 _ADVICE = {
     (
         True,
         1,
-    ): " Times [T] of a single example are points[None, :, None]; if B examples share them, "
+    ): " For times [T] of a single example give points[None, :, None]; if B examples share them, "
     "give numpy.tile(points[None, :, None], (B, 1, 1)).",
     # Times [B, N] or an example [N, d].
-    (True, 2): " Times [B, N] are points[:, :, None], and a single example [N, d] points[None].",
-    (False, 1): " A single example of one channel, [N], is {0}[None].",
+    (True, 2): " For times [B, N] give points[:, :, None], and for a single example [N, d] "
+    "points[None].",
+    (False, 1): " For a single example of one channel, [N], give {0}[None].",
 }
 
 
 def stack(name, data, width=None):
     """Reads an argument as one array [B, N, d or c], padded with 0, and the lengths [B].
 
-    `width` is the length of the last axis where no example tells it.
+    `width` is the length of the last axis if no example tells it.
     """
     if isinstance(data, (list, tuple)):
         return _stack_ragged(name, data, width)
@@ -77,7 +78,7 @@ def stack(name, data, width=None):
 def _stack_ragged(name, data, width):
     _check_not_empty(name, len(data))
     examples = [_example(name, index, example) for index, example in enumerate(data)]
-    # An empty list tells neither the width nor, as it has no dtype of its own, the dtype.
+    # An empty list tells neither the width nor the dtype.
     told = [index for index, example in enumerate(examples) if example.ndim == 2]
     if told:
         width = examples[told[0]].shape[1]
@@ -104,7 +105,7 @@ def _stack_ragged(name, data, width):
 
 
 def _example(name, index, data):
-    """Reads one example as [N_i, d or c], or as [0] where it does not tell d or c."""
+    """Reads one example as [N_i, d or c], or as [0] if it does not tell d or c."""
     label = f"{name}: example {index}"
     example = numeric(label, data)
     if example.shape in ((0,), (0, 0)):
@@ -116,13 +117,14 @@ def _example(name, index, data):
         advice = ""
         if example.ndim == 1:
             advice = (
-                " Times [N_i] are times[:, None] for each example, and a single example [N, d] "
-                "goes into a list of its own."
+                " For times [N_i] give times[:, None] for each example. Put a single example "
+                "[N, d] into a list of its own."
             )
         elif example.ndim == 0:
             advice = (
-                " Numbers alone, [N], are one example: times as numpy.array(times)[None, :, None], "
-                "values of one channel as numpy.array(values)[None]."
+                " A list of numbers, [N], is one example: give times as "
+                "numpy.array(times)[None, :, None], and values of one channel as "
+                "numpy.array(values)[None]."
             )
         raise ValueError(
             f"{label} has rank {example.ndim} and the shape {list(example.shape)}; "
@@ -140,7 +142,7 @@ def full_variance(variance, values, counts):
     if variance is None:
         return np.zeros(values.shape)
     is_list = isinstance(variance, (list, tuple))
-    # A list of numbers is one per channel; any other list holds one array per example.
+    # A list of numbers holds one per channel; any other list holds one array per example.
     if is_list and variance and all(isinstance(v, numbers.Real) for v in variance):
         is_list = False
     if not is_list:
@@ -186,7 +188,7 @@ def check_agreement(name, array, counts, other_array, other_counts, other="point
 
 
 def swapped(arrays):
-    """Advice where arrays [B, N, d or c] would agree after a change of their last two axes."""
+    """Advice if arrays [B, N, d or c] would agree with their last two axes swapped."""
     (_, points, width), (_, other_points, other_width) = (a.shape for a in arrays.values())
     name, other = arrays
     if width == other_points:
@@ -203,7 +205,7 @@ def swapped(arrays):
 
 
 def _transposed(name, example, other):
-    """Advice where examples of a list agree in their first axis, as series [c, N_i] do."""
+    """Advice if the examples of a list agree in their first axis, as series [c, N_i] do."""
     if len(example) != len(other):
         return ""
     what = "coordinates" if name == "points" else "channels"

@@ -1,4 +1,4 @@
-"""The points' own spacing, and lattices of drifts."""
+"""The spacing of points, and lattices of drifts."""
 
 import itertools
 import math
@@ -6,47 +6,48 @@ import math
 import numpy as np
 from scipy import spatial
 
-# Examples and points looked at: the median settles long before.
+# So many examples and points are read: the median settles long before.
 _EXAMPLES = 256
 _POINTS = 2048
 
-# Readings of one channel nearer than this part of their mean distance, or of the largest extent of
-# an example, are repetitions by degrees: clocks and instruments differ in their last digits.
+# Two readings of one channel gradually count as a repetition below these distances, in parts of
+# the readings' mean distance and of the largest example's extent. Clocks and instruments differ in
+# their last digits.
 _REPEATED = 0.001
 _SAME = 1e-6
 
-# Readings of different channels nearer than this part of the spacing within channels are, by
-# degrees, of one time or place: many instruments read their channels one after the other.
+# Readings of different channels gradually count as one point below this part of the spacing within
+# channels. Many instruments read their channels one after the other.
 _TOGETHER = 0.1
 
 
 def point_spacing(points, variance):
     """Median distance of an observed point to its second nearest neighbour in the same example.
 
-    On a lattice this is the lattice's step, as the nearest neighbour's distance is; on random
-    points, where the nearest is often much nearer than is typical, it stays close to the step of
-    a lattice of the same density.
+    On a lattice this is the lattice's step. The nearest neighbour of a random point is often much
+    nearer than is typical. The second nearest is at about the step of a lattice of the same
+    density.
 
-    Points have weights, so that the result is continuous in them. Readings of one channel that
-    coincide count once, nearby ones by degrees up to a thousandth of their mean distance in a row
-    (or a millionth of the largest example's extent). A reading that has other channels beside it,
-    nearer than a tenth of the spacing of readings of the same channel, shares the weight of one
-    point with them: so channels that are read one after the other give what they give if read at
-    once. The neighbour is where the weights of points ever farther away reach 3 with the point
-    itself, and the median is a weighted one; between points both are interpolated.
+    Points have weights, so that the result is continuous in the points. Readings of one channel at
+    one place count once. Near readings count gradually less than twice, within a thousandth of the
+    example's extent divided by its readings (or a millionth of the largest example's extent).
+    Readings of different channels share the weight of one point within a tenth of the spacing of
+    readings of the same channel. So channels that are read one after the other give the same
+    spacing as channels that are read at once. The second neighbour is at the distance within which
+    the weights sum to 3, with the point itself. The median is weighted. Both are interpolated.
 
     Args:
         points: array [B, N, d].
-        variance: array [B, N, c], +inf where a channel is not observed; points with no finite
+        variance: array [B, N, c], +inf where a channel is not observed. Points without a finite
             entry are padding.
 
     Returns:
-        A float, in units of the points. Of two points alone it is their distance. At most 256
+        A float, in units of the points. For only two points it is their distance. At most 256
         examples, evenly spread, and 2048 points of each are read.
 
     Raises:
         ValueError: if no example has two distinct observed points, or if their distances are too
-            large or too small for float64, which squares them.
+            large or too small to be squared in float64.
 
     Example:
 
@@ -64,7 +65,7 @@ def point_spacing(points, variance):
             "no example has two distinct observed points, so their spacing cannot be measured; "
             "give `spacing` to the layer or model instead of calling adapt()."
         )
-    # As its square is, by all who use it.
+    # All who use the spacing square it, so the square must not overflow or vanish.
     with np.errstate(over="ignore", under="ignore"):
         spacing = float(np.sqrt(np.square(_median_distance(examples))))
     if not 0.0 < spacing < np.inf:
@@ -79,7 +80,7 @@ def point_extent(points, variance):
     """Median over examples of the longest side of the box that holds the observed points.
 
     Args:
-        points, variance: as in `point_spacing`; as many examples are read.
+        points, variance: as in `point_spacing`, which reads the same examples.
 
     Returns:
         A float, in units of the points; 0 if no example has two distinct observed points.
@@ -100,8 +101,8 @@ def typical_number(points, variance):
     """Median over examples of the number of distinct observed points.
 
     Args:
-        points, variance: as in `point_spacing`; as many examples are read, and nearby points count
-            by degrees as there.
+        points, variance: as in `point_spacing`, which reads the same examples and gives near
+            points the same weights.
 
     Returns:
         A float; 1 if no example has two distinct observed points.
@@ -119,9 +120,9 @@ def typical_number(points, variance):
 
 
 def _weighted_points(points, variance):
-    """Places and weights of some examples, where these count as more than one point.
+    """Places and weights of some examples: those that count as more than one point.
 
-    A place's weight is the number of points that it counts for: 1 if it is alone.
+    The weight of a place is the number of points that it counts as: 1 if it is alone.
     """
     examples = []
     for index in np.unique(
@@ -155,14 +156,14 @@ def _weighted_points(points, variance):
 
 
 def _once(places, counts, extent):
-    """Weights [n, c] of each channel's readings, of which repetitions share 1."""
+    """Weights [n, c] of each channel's readings; repetitions share the weight 1."""
     weights = (counts > 0).astype(float)
-    # In units of the example's side, as squares of huge distances overflow.
+    # The unit is the example's side, because squares of huge distances overflow.
     side = np.ptp(places, axis=0).max()
     places = places / side
     totals = counts.sum(axis=0)
     widths = np.maximum(_REPEATED / np.maximum(totals, 1.0), _SAME * (extent / side))
-    # In most data no two places are so near.
+    # In most data no two places are so near, and the loop is empty.
     apart = spatial.cKDTree(places).query(places, k=2)[0][:, 1].min()
     for c in np.flatnonzero((totals > 1) & (widths > apart)):
         here = np.flatnonzero(counts[:, c])
@@ -176,9 +177,10 @@ def _once(places, counts, extent):
 
 
 def _channels_at(places, readings, width):
-    """Number of readings that share a point at each place, nearby ones by degrees, [n].
+    """Number of channels whose readings share a point at each place, [n].
 
-    All readings near the place, in units of those of the channel that has most of them there.
+    This is the number of readings near the place, divided by that of the most frequent channel
+    there. The count of near readings falls gradually with the distance.
     """
     if (readings > 0).all():
         return np.full(len(places), float(readings.shape[1]))
@@ -191,25 +193,25 @@ def _channels_at(places, readings, width):
 
 
 def _near_pairs(places, width):
-    """Pairs of places nearer than ``width`` and how near they are, 1 at one place."""
+    """Pairs of places nearer than ``width``, and how near they are: 1 if they coincide."""
     tree = spatial.cKDTree(places / width)
     first, second = tree.query_pairs(1.0, output_type="ndarray").T
     return first, second, _nearness(np.linalg.norm(tree.data[first] - tree.data[second], axis=1))
 
 
 def _nearness(distance):
-    """1 at the distance 0 and 0 from 1 on, flat at both, as the weights of `tfpn.math.readings`."""
+    """1 at distance 0 and 0 from 1 on, flat at both, like the weights of `tfpn.math.readings`."""
     square = np.minimum(distance, 1.0) ** 2
     return 1.0 - square**2 * (3.0 - 2.0 * square)
 
 
 def _share(weights):
-    """How far an example tells of a distance: 0 of one point, 1 of two or more."""
+    """How far an example tells a distance: 0 for one point, 1 for two or more."""
     return float(np.clip(weights.sum() - 1.0, 0.0, 1.0))
 
 
 def _median_distance(examples):
-    """Weighted median of the weighted points' distances to their second neighbours, or 0."""
+    """Weighted median of the points' distances to their second neighbours, or 0."""
     distances, shares = [], []
     for places, weights in examples:
         share = _share(weights)
@@ -221,8 +223,8 @@ def _median_distance(examples):
 
 
 def _second_neighbours(places, weights, some):
-    """Distance from each of ``some`` at which the weights of all places within reach 3."""
-    side = np.ptp(places, axis=0).max()  # the unit, as squares of huge distances overflow
+    """Distance from each of ``some`` within which the weights of all places sum to 3."""
+    side = np.ptp(places, axis=0).max()  # the unit, because squares of huge distances overflow
     places = places / side
     tree, found, size = spatial.cKDTree(places), np.empty(len(some)), 4
     wanted = min(3.0, weights.sum())
@@ -231,7 +233,7 @@ def _second_neighbours(places, weights, some):
         size = min(2 * size, len(places))
         distances, neighbours = tree.query(places[some[left]], k=size)
         reached = np.cumsum(weights[neighbours], axis=1)
-        # Rounding of the sums must not take the neighbour after.
+        # A rounded sum must not choose the next neighbour.
         enough = reached >= wanted * (1.0 - 1e-12)
         enough[:, -1] |= size == len(places)
         done = np.flatnonzero(enough[:, -1])
@@ -247,7 +249,7 @@ def _second_neighbours(places, weights, some):
 
 
 def _median(values, weights):
-    """Weighted median, interpolated: NumPy's for equal weights."""
+    """Interpolated weighted median. For equal weights it is NumPy's median."""
     order = np.argsort(values)
     values, weights = np.asarray(values)[order], np.asarray(weights)[order]
     middle = np.cumsum(weights) - weights / 2
@@ -257,8 +259,8 @@ def _median(values, weights):
 def lattice(count, dim):
     """The ``count`` points of the integer lattice in ``dim`` dimensions nearest the origin.
 
-    Ordered by distance, ties by coordinates; for 3^d points in one or two dimensions this is the
-    neighbourhood of a 3-wide convolution.
+    They are sorted by distance, and at equal distance by coordinates. 3^d points in one or two
+    dimensions are the neighbourhood of a 3-wide convolution.
 
     Returns:
         float array [count, dim].
@@ -268,19 +270,19 @@ def lattice(count, dim):
     >>> lattice(3, 1).ravel().tolist()
     [0.0, -1.0, 1.0]
     """
-    # Shell by shell: a cube about the origin has 3^dim points and more.
+    # The search goes shell by shell: a cube about the origin has at least 3^dim points.
     norms = itertools.count() if dim > 1 else (radius**2 for radius in itertools.count())
     points = itertools.chain.from_iterable(_shell(norm, dim) for norm in norms)
     return np.array(list(itertools.islice(points, count)), float)
 
 
 def _shell(norm, dim):
-    """The lattice's points at the square distance ``norm``, one by one, in coordinates' order."""
+    """Yields the lattice points at the square distance ``norm``, sorted by coordinates."""
     if not norm:
         yield (0,) * dim
         return
     root = math.isqrt(norm)
-    # By the first coordinate that is not 0: the negative ones early, the positive ones late.
+    # Points sort by their first coordinate that is not 0: negative ones first, positive ones last.
     places = [(place, range(-root, 0)) for place in range(dim)]
     places += [(place, range(1, root + 1)) for place in reversed(range(dim))]
     for place, numbers in places:

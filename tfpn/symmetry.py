@@ -18,17 +18,17 @@ class EquivarianceReport:
     Attributes:
         group: name of the group.
         elements: number of group elements that were tried.
-        centre: the point that they leave where it is, a tuple.
-        errors: a dict from what was compared to the largest error, relative to its largest
-            magnitude: "values" and, where the output has a finite one, "variance"; for a model of
-            several outputs with the output's name before it, as in "wind.values". Infinite if one
-            of two results that should agree is not finite.
-        field_errors: a dict with the same keys to dicts from a field's channels, a tuple such as
-            (1, 2), to its own largest error, relative to its own largest magnitude. A field is a
-            set of channels that the group mixes with each other: a scalar, or the components of a
-            vector. An error in a small field, which does not show beside a large one in
-            ``errors``, shows here; so does the rounding of fields that are nearly 0.
-        dtype: of the results.
+        centre: the point that the elements leave in place, a tuple.
+        errors: the largest error of each compared array, relative to the array's largest magnitude.
+            A dict with the keys "values" and, if the output has a finite one, "variance". A model
+            of several outputs puts the output's name first, as in "wind.values". The error is
+            infinite if one of two results that should agree is not finite.
+        field_errors: the largest error of each field, relative to the field's own largest
+            magnitude. A dict with the same keys, of dicts from the field's channels, such as
+            (1, 2). A field is a set of channels that the group mixes with each other: a scalar, or
+            the components of a vector. So you see the error of a small field, which a large field
+            hides in ``errors``. You also see the rounding of fields that are nearly 0.
+        dtype: dtype of the results.
     """
 
     group: str
@@ -71,43 +71,42 @@ def check_equivariance(
     batch_size: int = 32,
     seed: int = 0,
 ) -> EquivarianceReport:
-    """Moves a model's input by random elements of a group and compares what comes out.
+    """Moves a model's input by random elements of a group and compares the outputs.
 
-    For each element g the points x become ``g (x - centre) + centre``, query points too, and the
+    For each element g the points x become ``g (x - centre) + centre``, and so do query points. The
     input's fields f become ``rho_in(g) f``. A model that commutes with the group then gives
-    ``rho_out(g)`` times what it gave before, and the same variances: exactly, so that what is left
-    is rounding, some 1e-6 for float32. Nothing is assumed about the model; one that does not
-    commute, as `PNCNN` with rotations, just has large errors.
+    ``rho_out(g)`` times its first output, and the same variances. It does so up to rounding: about
+    1e-6 for float32. The check assumes nothing about the model. A model that does not commute, such
+    as `PNCNN` with rotations, gets large errors.
 
     Args:
         model: a model of `tfpn.models`, a layer of `tfpn.layers`, or a Keras model of such layers.
-            What is compared is the output, and of a model that has a `predict_distribution` of
-            finite variance the mean and variance of that.
-        x: the observations dict that it takes; for a field regressor, or a convolution to be
-            evaluated elsewhere, with a key "query" [B, M, d] or [1, M, d].
+            The check compares outputs. If the model has a `predict_distribution` of finite
+            variance, it compares the mean and variance of that.
+        x: the observations dict of the model. A field regressor, or a convolution that you want to
+            evaluate elsewhere, takes a key "query", [B, M, d] or [1, M, d].
         group: `equivariance.SO2`, `O2`, `Cyclic(n)` or `Dihedral(n)`, or any other group that acts
             on the points' space.
-        n: number of random elements, of which none is the identity.
-        rep_in, rep_out: how the group acts on the channels of input and output, for what is no
-            model or layer of `tfpn` or where that is not meant: a field type as in
-            `tfpn.layers.SteerablePNConv`, such as ``{0: 2, 1: 1}``, or a representation. By default
-            they are read from ``model``; where it does not say, all channels are scalars.
-            For several outputs ``rep_out`` may be a dict from their names.
-        centre: a point [d] that the group leaves where it is; by default the centre of the disc
+        n: number of random elements. None of them is the identity.
+        rep_in, rep_out: how the group acts on the channels of input and output: a field type as in
+            `tfpn.layers.SteerablePNConv`, such as ``{0: 2, 1: 1}``, or a representation. The
+            default is what ``model`` says, or scalars if it says nothing. For several outputs
+            ``rep_out`` may be a dict from their names.
+        centre: a point [d] that the group leaves in place. The default is the centre of the disc
             that the model pools over, or else the mean of the observed points.
-        batch_size: examples at a time.
-        seed: of the random elements.
+        batch_size: number of examples at a time.
+        seed: seed of the random elements.
 
     Returns:
-        An `EquivarianceReport`, which prints as a small table: errors relative to the largest value
-        of all channels, and the largest error of one field relative to that field's own.
+        An `EquivarianceReport`, which prints as a small table: the errors relative to the largest
+        value of all channels, and the largest error of a field relative to that field's own.
 
     Raises:
-        ValueError: if the points have another dimension than the group acts on, or a
-            representation another number of channels than there are; if the arrays of ``x`` do not
-            agree or are empty; if query points are missing that the model takes, or are not finite;
-            or if ``n``, ``batch_size``, ``centre`` or ``seed`` is out of range.
-        TypeError: if an argument is of another kind.
+        ValueError: if the points do not have the dimension that the group acts on; if a
+            representation has another number of channels; if the arrays of ``x`` do not agree or
+            are empty; if the model takes query points and they are missing or not finite; or if
+            ``n``, ``batch_size``, ``centre`` or ``seed`` is out of range.
+        TypeError: if an argument has the wrong type.
 
     Example:
 
@@ -154,7 +153,7 @@ def check_equivariance(
                 error = max(field_errors[name, key][field], difference / _size(part[mine]))
                 field_errors[name, key][field] = error
     for name, key in list(errors):
-        # No variance at all, as of an integral over the whole plane.
+        # The output has no variance, like an integral over the whole plane.
         if np.isposinf(expected[name][key]).all() and not errors[name, key]:
             del errors[name, key]
     dtype = str(next(iter(expected.values()))["values"].dtype)
@@ -174,8 +173,8 @@ def _read_input(model, x):
     if not isinstance(x, dict) or set(x) - {"query"} != set(KEYS):
         found = sorted(x) if isinstance(x, dict) else type(x).__name__
         raise TypeError(
-            f"x must be a dict with the keys {', '.join(KEYS)}, and query where the model takes "
-            f"it (see tfpn.observations); found {found}."
+            f"x must be a dict with the keys {', '.join(KEYS)}, and query if the model takes it "
+            f"(see tfpn.observations); found {found}."
         )
     dtype = getattr(model, "algebra_dtype", None)
     if dtype is None and hasattr(model, "inputs_dict"):
@@ -201,11 +200,11 @@ def _read_input(model, x):
         x = {**x, "query": query}
     elif "query" in getattr(model, "inputs_dict", ()):
         raise ValueError(
-            "x has no query: the model gives fields at points that are asked for; put them into x "
-            f"under the key query, [{points[0]}, M, {points[-1]}]."
+            "x has no query: the model predicts fields at query points. Put them into x under the "
+            f"key query, [{points[0]}, M, {points[-1]}]."
         )
     x = {key: value.astype(dtype or value.dtype) for key, value in x.items()}
-    # What is stored where nothing is observed does not turn, and must not count.
+    # Values stored where nothing is observed do not turn and must not count.
     x["values"] = np.where(np.isfinite(x["variance"]), x["values"], 0.0).astype(x["values"].dtype)
     return x
 
@@ -217,8 +216,8 @@ def _random_elements(group, n, dim, rng):
         )
     if group.dim != dim:
         raise ValueError(
-            f"{group.name} acts on space of {group.dim} dimensions, but points have {dim}: this "
-            "cannot be checked; give a group that acts on the points."
+            f"{group.name} acts on space of {group.dim} dimensions, but points have {dim}; give a "
+            "group that acts on the points."
         )
     n, found = _count("n", n), []
     for _ in range(1000 * n):
@@ -227,12 +226,14 @@ def _random_elements(group, n, dim, rng):
             found.append(element)
         if len(found) == n:
             return found
-    raise ValueError(f"{group.name} seems to have no element but the identity.")
+    raise ValueError(
+        f"{group.name} seems to have no element but the identity; give a larger group."
+    )
 
 
 def _count(name, value):
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-        raise ValueError(f"{name} must be at least 1, a whole number, found {value!r}.")
+        raise ValueError(f"{name} must be a whole number of at least 1, found {value!r}.")
     return int(value)
 
 
@@ -264,12 +265,12 @@ def _centre(model, x):
             return disc["centre"]
     observed = np.isfinite(x["variance"]).any(-1)
     if not observed.any():
-        raise ValueError("x holds no observed point; there is nothing to check.")
+        raise ValueError("x holds no observed point; give at least one.")
     return x["points"][observed].mean(0, dtype=np.float64)
 
 
 def _moved(x, element, centre, rep_in):
-    """The input as it is after the element has acted, in its dtype."""
+    """The input after the element has acted on it, in its dtype."""
     matrix = _plain(element)
     rho = _matrix(rep_in, element, x["values"].shape[-1], "rep_in")
     moved = {key: (x[key] - centre) @ matrix.T + centre for key in ("points", "query") if key in x}
@@ -286,7 +287,7 @@ def _acted(rho, channels):
 
 
 def _matrix(rep, element, channels, name):
-    """rho of an element: a representation's, or that of a field type; scalars for None."""
+    """The matrix rho of an element, of a representation or field type; scalars for None."""
     if rep is None:
         return np.eye(channels)
     if hasattr(rep, "matrix"):
@@ -304,8 +305,8 @@ def _of_fields(fields, element, name):
     pairs = read_fields(fields, name)
     if any(m for m, _ in pairs) and not hasattr(element, "rotated"):
         raise ValueError(
-            f"{name} {fields} are fields on the plane, on which this group does not act; give a "
-            "representation of the group."
+            f"{name} {fields} are fields on the plane, but this group does not act on the plane; "
+            "give a representation of the group."
         )
     blocks = [np.eye(1) if m == 0 else element.rotated(m) for m, n in pairs for _ in range(n)]
     rho, start = np.zeros((sum(map(len, blocks)),) * 2), 0
@@ -337,7 +338,7 @@ def _by_name(rep, outputs):
 
 
 def _outputs(model, x, batch_size):
-    """A dict from names to dicts of values and, where there is one, variance, in NumPy arrays."""
+    """A dict from names to dicts of values and, if there is one, variance, as NumPy arrays."""
     if getattr(model, "finite_variance", False):
         predicted = model.predict_distribution(x, batch_size=batch_size)
         return {"": {"values": predicted.mean().numpy(), "variance": predicted.variance().numpy()}}
@@ -356,7 +357,7 @@ def _outputs(model, x, batch_size):
 
 
 def _named(output):
-    """What a model gave, by name: "" for a single output."""
+    """A model's outputs by name; a single output has the name ""."""
     if not isinstance(output, dict):
         if isinstance(output, (list, tuple)):
             raise TypeError(
@@ -372,7 +373,7 @@ def _named(output):
 
 
 def _difference(found, expected, key):
-    """The largest difference; infinite where they are broken: only a variance may be +inf."""
+    """The largest difference; infinite if one is not finite. Only a variance may be +inf."""
     infinite = np.isposinf(expected)
     broken = [~np.isfinite(part) & ~np.isposinf(part) for part in (found, expected)]
     if np.any(broken) or not np.array_equal(np.isposinf(found), infinite):

@@ -1,6 +1,6 @@
-"""Tables of readings, a row for each: reading files, checking columns, coordinates out of columns.
+"""Tables with a row for each reading: reads files, checks columns, and makes coordinates.
 
-Needs pandas, ``pip install tfpn[fields]``, and pyarrow for Parquet.
+Install pandas with ``pip install tfpn[fields]``. Parquet files need pyarrow, too.
 """
 
 import dataclasses
@@ -18,11 +18,12 @@ READ = (".csv", ".parquet")
 
 
 def as_pandas(name: str, frame: Any) -> Any:
-    """A table of pandas, or of another library that has ``to_pandas``, as polars and pyarrow do.
+    """Returns a table as a pandas DataFrame.
 
     Args:
-        name: of the argument, for the message.
-        frame: the table.
+        name: name of the argument, for the message.
+        frame: a table of pandas, or of a library whose tables have ``to_pandas``, such as polars
+            and pyarrow.
 
     Raises:
         TypeError: for anything else.
@@ -40,9 +41,9 @@ def read_table(path: PathLike) -> Any:
     """Reads a .csv or .parquet file as a pandas DataFrame.
 
     Raises:
-        ImportError: without pandas, or for Parquet without pyarrow.
+        ImportError: without pandas; or without pyarrow for Parquet.
         OSError: if there is no such file.
-        ValueError: for another ending, or a file that is no such table.
+        ValueError: for another suffix, or if the file does not hold a table.
     """
     path = Path(path)
     if path.suffix not in READ:
@@ -53,11 +54,11 @@ def read_table(path: PathLike) -> Any:
         raise ImportError(
             "tables need pandas: install it with pip install 'tfpn[fields]'"
         ) from error
-    if not path.is_file():  # pandas and pyarrow have messages of their own
+    if not path.is_file():  # one message, whether pandas or pyarrow would read the file
         raise FileNotFoundError(f"cannot read {path}: there is no such file")
     try:
         return pandas.read_csv(path) if path.suffix == ".csv" else pandas.read_parquet(path)
-    except (ValueError, UnicodeDecodeError) as error:  # parsers' errors among them
+    except (ValueError, UnicodeDecodeError) as error:  # including the errors of the parsers
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"{path} is not a table: {reason}") from error
 
@@ -74,14 +75,14 @@ def write_table(path: PathLike, columns: dict[str, Any]) -> None:
 
 
 def csv_text(columns: Any) -> str:
-    """Columns as CSV, with seven digits: float32 has no more."""
+    """Columns as CSV with seven digits, as many as float32 has."""
     import pandas as pd
 
     return pd.DataFrame(columns).to_csv(index=False, float_format="%.7g", lineterminator="\n")
 
 
 def check_columns(frame: Any, names: Sequence[str]) -> None:
-    """Raises ValueError unless a table has the columns, each once."""
+    """Raises ValueError unless a table has each of the columns exactly once."""
     missing = [name for name in names if name not in frame.columns]
     if missing:
         found = [str(name) for name in frame.columns]
@@ -92,15 +93,16 @@ def check_columns(frame: Any, names: Sequence[str]) -> None:
 
 
 def numbers(frame: Any, name: str, *, gaps: bool) -> Array:
-    """A column as numbers in float64, [rows].
+    """A column as float64 numbers, [rows].
 
     Args:
         frame: the table.
-        name: of the column, of any dtype of pandas.
-        gaps: whether cells may be empty, which are NaN then.
+        name: name of the column, which may have any dtype of pandas.
+        gaps: whether cells may be empty. Empty cells become NaN.
 
     Raises:
-        ValueError: for a cell that is no number, an infinite one, or one that may not be empty.
+        ValueError: for a cell that is not a number, that is infinite, or that is empty without
+            ``gaps``.
 
     Example:
 
@@ -113,7 +115,9 @@ def numbers(frame: Any, name: str, *, gaps: bool) -> Array:
 
     column = frame[name]
     if column.dtype.kind in "Mm":
-        raise ValueError(f"column {name!r} holds time stamps: name it as time, or give numbers.")
+        raise ValueError(
+            f"column {name!r} holds time stamps: give it as the time, or convert it to numbers."
+        )
     found = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
     empty = column.isna().to_numpy(bool)
     for wrong, advice in (
@@ -149,16 +153,16 @@ def _refuse_empty(name, empty):
 
 @dataclasses.dataclass(frozen=True)
 class Coordinates:
-    """How the coordinates of points come out of columns.
+    """The columns that hold the coordinates of points, and how to read them.
 
     Attributes:
-        points: columns of numbers, in order; with ``degrees`` longitude and latitude.
+        points: columns of numbers, in order. With ``degrees`` they are longitude and latitude.
         time: a column of numbers or time stamps, or None. Stamps become hours from ``origin``.
-        covariates: columns of further coordinates, which are known wherever something is asked.
+        covariates: columns of further coordinates. They must be known at every query point.
         degrees: whether ``points`` are a longitude and a latitude, which become points of the unit
             sphere (`tfpn.coordinates.sphere`).
-        time_zone: of stamps without one.
-        origin: from which stamps count.
+        time_zone: the time zone of stamps that have none.
+        origin: the stamp from which hours count.
     """
 
     points: Sequence[str]
@@ -176,7 +180,7 @@ class Coordinates:
 
     @property
     def groups(self) -> list[int]:
-        """For each dimension the number of the length scale it shares (``ard`` of the models).
+        """The number of each dimension's length scale, as the models' ``ard`` takes it.
 
         >>> Coordinates(("lon", "lat"), time="hour", covariates=("height",), degrees=True).groups
         [0, 0, 0, 1, 2]
@@ -190,7 +194,7 @@ class Coordinates:
         """The model's coordinates, [rows, d] in float64.
 
         Raises:
-            ValueError: for a missing column, an empty cell, one that is no number, or a latitude
+            ValueError: for a missing column, a cell that is empty or not a number, or a latitude
                 beyond 90 degrees.
         """
         check_columns(frame, self.columns)
@@ -204,7 +208,7 @@ class Coordinates:
         return np.concatenate(parts, axis=1)
 
     def _on_sphere(self, places):
-        from tfpn.coordinates import sphere  # which loads TensorFlow, as hours_since below
+        from tfpn.coordinates import sphere  # it loads TensorFlow, like hours_since below
 
         latitude = places[1]
         beyond = np.flatnonzero(np.abs(latitude) > 90.0)
@@ -216,10 +220,10 @@ class Coordinates:
         return sphere(np.stack(places, axis=-1))
 
     def hours(self, frame: Any) -> Array:
-        """The column of times, stamps as hours, [rows].
+        """The column of times, [rows]; stamps become hours.
 
         Raises:
-            ValueError: for an empty cell or one that is no time.
+            ValueError: for a cell that is empty or not a time.
         """
         name = str(self.time)
         column = frame[name]
@@ -236,7 +240,7 @@ class Coordinates:
             raise ValueError(f"column {self.time!r} is no time: {error}") from error
 
     def first(self, frame: Any) -> str | None:
-        """The first time stamp, from which a table's own count; None for numbers."""
+        """The first time stamp, which becomes the origin of a table; None for numbers."""
         if self.time is None or frame[self.time].dtype.kind in "biuf":
             return None
         import pandas as pd

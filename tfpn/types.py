@@ -1,7 +1,7 @@
-"""The types of the public API's arguments and results, by short names.
+"""Short names for the types of the public API's arguments and results.
 
-TensorFlow and Keras ship no types, so tensors and models are `Any` to a type checker; the names say
-what is meant. Importing this module loads neither.
+TensorFlow and Keras ship no types, so tensors and models are `Any` to a type checker. The names
+tell the reader what is meant. This module loads neither library.
 """
 
 import os
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-# A tensor, a symbolic tensor of Keras, or what `tf.convert_to_tensor` reads.
+# A tensor, a symbolic tensor of Keras, or anything that `tf.convert_to_tensor` reads.
 Tensor: TypeAlias = Any
 # A Keras model, a Keras layer, a distribution of TensorFlow Probability, a Matplotlib figure.
 Model: TypeAlias = Any
 Layer: TypeAlias = Any
 Distribution: TypeAlias = Any
 Figure: TypeAlias = Any
-# The base of classes that take their attributes from what they are mixed into.
+# The base of mixins, whose attributes come from the other classes.
 if TYPE_CHECKING:
     Mixin: Any = object
 else:
@@ -26,18 +26,18 @@ else:
 DType: TypeAlias = Any
 
 Array: TypeAlias = np.ndarray
-# What `numpy.asarray` reads.
+# Anything that `numpy.asarray` reads.
 ArrayLike: TypeAlias = Any
 # The dict of "points", "values" and "variance" of `tfpn.observations`, or a layer's output.
 Observations: TypeAlias = Mapping[str, Tensor]
 Shape: TypeAlias = Sequence[int | None]
 PathLike: TypeAlias = str | os.PathLike[str]
-# The values of a Keras layer's or model's constructor.
+# The arguments of a Keras layer's or model's constructor.
 Config: TypeAlias = dict[str, Any]
 Logs: TypeAlias = Mapping[str, Any]
 Verbose: TypeAlias = Literal["auto", 0, 1, 2]
 
-# Choices that are closed. Names that are registered, as of kernels and uncertainties, are `str`.
+# Closed choices. Registered names, such as those of kernels and uncertainties, are `str`.
 Trains: TypeAlias = Literal["kernel", "all"]
 VarianceEstimator: TypeAlias = Literal["exact", "stochastic"]
 Probes: TypeAlias = Literal["rademacher", "gaussian"]
@@ -45,7 +45,7 @@ Constraint: TypeAlias = Literal["dissipative", "free"]
 
 
 class Configurable(Protocol):
-    """An object that saving can write down, such as a `ScaleMixture` or an `Activation`."""
+    """An object that a saved model can hold, such as a `ScaleMixture` or an `Activation`."""
 
     def get_config(self) -> Config: ...
 

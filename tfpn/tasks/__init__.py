@@ -1,8 +1,9 @@
-"""Values back from irregular data: gaps filled, fields mapped, series forecast.
+"""Predicts values from irregular data: fills gaps, maps fields, forecasts series.
 
-All take a model with ``output="field"``, such as ``tfpn.models.PNCNN(None, num_outputs=1,
-output="field")``. `train` needs no targets: it hides some of the readings and learns to predict
-them. `windows` cuts long series into histories and futures, for which `fit` takes targets.
+All functions take a model with ``output="field"``, such as ``tfpn.models.PNCNN(None,
+num_outputs=1, output="field")``. `train` needs no targets: it hides some of the readings, and the
+model learns to predict them. `windows` cuts long series into histories and futures, which you give
+to `fit`.
 """
 
 from tfpn.tasks.filling import Values, impute, interpolate

@@ -1,4 +1,4 @@
-"""Values at points where nothing was read."""
+"""Predicts values at points where nothing was read."""
 
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from tfpn.types import Array, ArrayLike, Model, Observations, Verbose
 
 
 class Values(NamedTuple):
-    """Means and standard deviations, [B, M, c] each, in the readings' unit."""
+    """Means and standard deviations, each [B, M, c], in the readings' unit."""
 
     mean: Array
     std: Array
@@ -27,7 +27,7 @@ class Values(NamedTuple):
         [1.96]
 
         Raises:
-            ValueError: for a level that is not between 0 and 1.
+            ValueError: if ``level`` is not between 0 and 1.
         """
         from scipy import stats
 
@@ -47,22 +47,22 @@ def interpolate(
     batch_size: int = 32,
     verbose: Verbose = "auto",
 ) -> Values:
-    """What would be read at any points: between readings, beyond them, on a grid.
+    """Predicts readings at any points: between readings, beyond them, or on a grid.
 
     Args:
-        model: with ``output="field"``.
+        model: a model with ``output="field"``.
         x: observations.
         query: points [B, M, d], or [1, M, d] or [M, d] for the same ones in all examples.
-        noise: whether standard deviations are those of readings, or of the field alone.
-        own_prior: as in `PNCNN.predict_field`: 0.5 or so for a prior of each example's own.
-        batch_size: examples at a time.
+        noise: whether standard deviations are those of readings (True) or of the field alone.
+        own_prior: as in `PNCNN.predict_field`. Give about 0.5 for each example's own prior.
+        batch_size: number of examples at a time.
         verbose: as in `PNCNN.adapt`.
 
     Returns:
         `Values` [B, M, outputs].
 
     Raises:
-        ValueError: if the model predicts no field, or as `PNCNN.predict_field`.
+        ValueError: if the model does not predict fields, or as `PNCNN.predict_field`.
 
     Example: see `train`.
     """
@@ -77,18 +77,18 @@ def interpolate(
 def impute(
     model: Model, x: Observations, *, batch_size: int = 32, verbose: Verbose = "auto"
 ) -> Values:
-    """Fills gaps: every point of the input in every channel.
+    """Fills gaps: predicts every channel at every point of the input.
 
     Args:
-        model: with ``output="field"`` and as many outputs as input channels.
-        x: observations. A gap is an entry of infinite variance; points without any reading are
-            filled too (padding as well: what comes out there means nothing).
-        batch_size: examples at a time.
+        model: a model with ``output="field"`` and as many outputs as input channels.
+        x: observations. A gap is an entry of infinite variance. Points without any reading are
+            filled, too. This includes padding, whose results mean nothing.
+        batch_size: number of examples at a time.
         verbose: as in `PNCNN.adapt`.
 
     Returns:
-        `Values` [B, N, c]. Where something was read, the mean is the reading itself and the
-        standard deviation that of its given variance.
+        `Values` [B, N, c]. Where something was read, the mean is the reading and the standard
+        deviation comes from its given variance.
 
     Raises:
         ValueError: as `interpolate`, or if the model does not predict all channels.
@@ -109,7 +109,7 @@ def impute(
     x = check_observations(x)
     if model.output.shape[-2] != x["values"].shape[-1]:
         raise ValueError(
-            f"the model has {model.output.shape[-2]} outputs, but the input has "
+            f"The model has {model.output.shape[-2]} outputs, but the input has "
             f"{x['values'].shape[-1]} channels: build it with num_outputs="
             f"{x['values'].shape[-1]} to fill them all."
         )

@@ -1,4 +1,4 @@
-"""Forecasts: histories and futures cut from long series."""
+"""Forecasts series, and cuts long series into histories and futures."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,20 +11,20 @@ from tfpn.ragged import numeric
 from tfpn.tasks.filling import Values, interpolate
 from tfpn.types import Array, ArrayLike, Model, Verbose
 
-# What is known of any time in advance, by the time: [...] -> [..., p].
+# A function from times [n] to numbers known in advance, [n] or [n, p]; or None.
 Covariates = Callable[[Array], Array] | None
 
 
 def season(times: ArrayLike, period: float) -> Array:
-    """Where in a period times are: a point of the unit circle, [...] -> [..., 2].
+    """Turns times into points of the unit circle, one turn for each period, [...] -> [..., 2].
 
-    As coordinates they make a kernel periodic: on the circle the RBF kernel is the usual periodic
-    one, and with the time beside them, whose length scale is its own (``ard``), patterns that
-    change slowly from period to period.
+    These coordinates make a kernel periodic: on the circle the RBF kernel is the usual periodic
+    kernel. Add the time as a coordinate with its own length scale (``ard``) if patterns change
+    slowly from period to period.
 
     Args:
-        times: of any shape.
-        period: in their unit, such as 24 for the hour of the day.
+        times: numbers of any shape.
+        period: the period in the same unit, such as 24 for the hour of the day.
 
     Raises:
         ValueError: for a period that is not positive.
@@ -51,32 +51,33 @@ def windows(
     covariates: Covariates = None,
     variance: Any = None,
 ) -> tuple[dict[str, Array], Array, Array]:
-    """Cuts a long series into windows: a history each, and the future that follows it.
+    """Cuts a long series into windows: each has a history and the future that follows it.
 
-    A window with the origin t has the readings at times in [t - history, t) as its observations
-    and those in [t, t + horizon) as query points and targets. Times count from its origin.
+    A window with the origin t has the readings at times in [t - history, t) as observations. Those
+    in [t, t + horizon) are its query points and targets. Its times count from t.
 
     Args:
-        times: of the readings, [T], in any order.
+        times: times of the readings, [T], in any order.
         values: [T] or [T, c], NaN where nothing was read.
-        history, horizon: lengths, in the unit of the times.
-        step: from one origin to the next, by default the horizon: futures do not overlap.
-        start, stop: the first origin and the end of the last future; by default all that the times
-            allow.
-        covariates: function of times [n], not less the origin, that gives numbers [n, p] which are
-            known in advance, such as ``lambda t: tfpn.tasks.season(t, 24)``. They become further
-            coordinates of points and query.
-        variance: of the readings' noise, as for `tfpn.observations`: None, a number or one for each
-            channel.
+        history, horizon: lengths of history and future, in the unit of the times.
+        step: time from one origin to the next. The default is the horizon, so that futures do not
+            overlap.
+        start, stop: the first origin, and the end of the last future. By default the windows cover
+            all times.
+        covariates: a function from times [n] to numbers [n, p] that are known in advance, such as
+            ``lambda t: tfpn.tasks.season(t, 24)``. It gets the times of the series, which do not
+            count from an origin. The numbers become further coordinates of points and query.
+        variance: variance of the readings' noise, as for `tfpn.observations`: None, a number or one
+            for each channel.
 
     Returns:
-        The model's input (with "query"), targets [B, M, c], NaN where there is none, and the
+        The model's input (with "query"), targets [B, M, c] with NaN where there is none, and the
         origins [B]. Windows without a reading in their history or future are left out.
 
     Raises:
-        TypeError: if times or values are no numbers.
-        ValueError: for other shapes, times that are not finite, lengths that are not positive, or
-            if there is no window.
+        TypeError: if times or values are not numbers.
+        ValueError: for other shapes, if times are not finite, if lengths are not positive, or if
+            there is no window.
 
     Example:
 
@@ -97,10 +98,10 @@ def windows(
     order = np.argsort(times, kind="stable")
     times, values = times[order], values[order]
     if not len(times):
-        raise ValueError("values holds no reading: there is nothing to cut.")
+        raise ValueError("values holds no reading; give at least one number.")
     first = times[0] + history if start is None else check_number("start", start, -np.inf)
     last = times[-1] if stop is None else check_number("stop", stop, -np.inf)
-    # A future that begins at the last reading has one.
+    # A future that begins at the last reading still has one reading.
     count = int(np.floor((last - first) / step + 1e-9)) + 1
     origins, pieces = [], []
     for origin in first + step * np.arange(max(count, 0)):
@@ -112,8 +113,8 @@ def windows(
             pieces.append((slice(begin, middle), slice(middle, end)))
     if not origins:
         raise ValueError(
-            f"no window has a reading in its history of {history:g} and its horizon of "
-            f"{horizon:g}: the readings are from {times[0]:g} to {times[-1]:g}."
+            f"no window has a reading in its history of {history:g} and one in its horizon of "
+            f"{horizon:g}: the readings are from {times[0]:g} to {times[-1]:g}. Give other lengths."
         )
     points = [
         _coordinates(times[past], origin, covariates)
@@ -143,14 +144,16 @@ def forecast(
     variance: Any = None,
     verbose: Verbose = "auto",
 ) -> Values:
-    """What will be read at future times, after a series of readings.
+    """Forecasts readings at future times from a series of readings.
 
     Args:
-        model: with ``output="field"``, trained on `windows` with the same history and covariates.
-        times, values, covariates, variance: as in `windows`; times may not lie beyond ``origin``.
-        future: times [M] to be forecast.
-        history: length of what is read of the series, by default all.
-        origin: the time from which times count, by default the first of ``future``.
+        model: a model with ``output="field"``, trained on `windows` of the same history and
+            covariates.
+        times, values, covariates, variance: as in `windows`. Readings at ``origin`` or later are
+            left out.
+        future: times [M] to forecast.
+        history: length of the series before ``origin`` to read. The default is all of it.
+        origin: the time from which times count. The default is the earliest of ``future``.
         verbose: as in `PNCNN.adapt`.
 
     Returns:
@@ -186,7 +189,10 @@ def forecast(
     if history is not None:
         seen &= times >= start - check_positive("history", history)
     if not seen.any():
-        raise ValueError(f"no reading lies in the history before {start:g}.")
+        raise ValueError(
+            f"no reading lies in the history before {start:g}; give earlier readings or a longer "
+            "history."
+        )
     past = _coordinates(times[seen], start, covariates)
     x = observations([past], [values[seen]], variance)
     return interpolate(model, x, _coordinates(future, start, covariates), verbose=verbose)
@@ -207,7 +213,7 @@ def _read_series(times, values):
 
 
 def _coordinates(times: Array, origin: float, covariates: Covariates) -> Array:
-    """Times from the origin on, and what is known of them, [n, 1 + p]."""
+    """Times from the origin and their covariates, [n, 1 + p]."""
     since = (times - origin)[:, None]
     if covariates is None:
         return since

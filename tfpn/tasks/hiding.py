@@ -1,4 +1,4 @@
-"""Training without targets: some readings are hidden, and the model predicts them."""
+"""Training without targets: hides some readings, and the model learns to predict them."""
 
 import math
 from collections.abc import Sequence
@@ -22,24 +22,25 @@ def hide(
     by: str = "point",
     seed: Any = None,
 ) -> tuple[dict[str, Array], Array]:
-    """Hides a random part of each example's readings, and asks for them.
+    """Hides a random part of each example's readings, and makes them the targets.
 
     Args:
         x: observations.
-        share: the part of an example's points (or readings) that is hidden, or a range from which
-            it is drawn for each example. At least one stays, and where there are two one is hidden.
-        by: "point" hides all channels of a point, for the question what would be measured at a
-            place where nothing was; "reading" hides channel by channel, for gaps in tables.
+        share: the part of an example's points (or readings) to hide, or a range from which it is
+            drawn for each example. At least one stays. If there are two or more, at least one is
+            hidden.
+        by: "point" hides all channels of a point: choose it to predict places without readings.
+            "reading" hides channel by channel: choose it to fill gaps in tables.
         seed: an integer or a `numpy.random.Generator`.
 
     Returns:
-        The model's input, observations without the hidden readings and a "query" [B, M, d] of their
-        points, and targets [B, M, c]: the hidden readings, NaN elsewhere. M is the largest number
-        of points that could be hidden, so that it does not change from call to call; what is left
-        over repeats a point, with targets of NaN.
+        The model's input, and targets [B, M, c]. The input is the observations without the hidden
+        readings, and a "query" [B, M, d] of their points. The targets are the hidden readings, and
+        NaN elsewhere. M is the largest number of points that could be hidden, so that it is the
+        same in each call. Spare query points repeat a point, with targets of NaN.
 
     Raises:
-        TypeError, ValueError: if ``x`` are not observations or an argument is a bad one.
+        TypeError, ValueError: if ``x`` are not observations, or for a bad argument.
 
     Example:
 
@@ -61,7 +62,7 @@ def hide(
     counts = units.sum(axis=(1, 2))
     wanted = np.ceil(rng.uniform(low, high, examples) * counts)
     wanted = np.minimum(np.maximum(wanted, 1), np.maximum(counts - 1, 0))
-    # The units with the smallest random numbers.
+    # The units with the smallest random numbers are hidden.
     lots = np.where(units, rng.uniform(size=units.shape), np.inf).reshape(examples, -1)
     ranks = np.argsort(np.argsort(lots, axis=1), axis=1)
     hidden = (ranks < wanted[:, None]).reshape(units.shape) & units
@@ -86,8 +87,8 @@ class HiddenReadings(keras.utils.PyDataset):
     Args:
         x: observations.
         share, by: as in `hide`.
-        batch_size: examples of a batch.
-        repeats: how often each example comes in an epoch, for data of few examples.
+        batch_size: number of examples in a batch.
+        repeats: how often each example appears in an epoch, for data with few examples.
         seed: an integer.
 
     Example:
@@ -134,7 +135,7 @@ class HiddenReadings(keras.utils.PyDataset):
         return hide(batch, seed=seed, **self._options)
 
     def on_epoch_end(self) -> None:
-        """Other readings, and another order."""
+        """Draws other readings and another order."""
         self._epoch += 1
         self._shuffle()
 
@@ -154,26 +155,27 @@ def train(
     seed: int = 0,
     verbose: Verbose = "auto",
 ) -> Any:
-    """Trains a field model on readings alone: it predicts those that are hidden from it.
+    """Trains a field model on readings alone: it learns to predict readings that are hidden.
 
-    A model that is not compiled gets Adam, whose rate falls to 0 by a cosine, and the Gaussian
-    likelihood.
+    A model that is not compiled gets the Gaussian likelihood, and Adam with a learning rate that
+    falls to 0 like a cosine.
 
     Args:
-        model: with ``output="field"`` and as many outputs as input channels.
+        model: a model with ``output="field"`` and at most as many outputs as input channels.
         x: observations to learn from.
-        epochs, batch_size, verbose: as Keras's ``fit``.
+        epochs, batch_size, verbose: as in Keras's ``fit``.
         share, by, repeats, seed: as in `HiddenReadings`.
-        learning_rate: where the rate starts.
-        validation: other observations, of which the same readings are hidden in every epoch. The
-            weights of the epoch with the least loss on them are kept.
+        learning_rate: the first learning rate, if the model is not compiled.
+        validation: other observations. They hide the same readings in every epoch. The model keeps
+            the weights of the epoch with the smallest loss on them.
         adapt: whether the model starts from the data (`PNCNN.adapt`).
 
     Returns:
         Keras's history.
 
     Raises:
-        ValueError: if the model predicts no field or other channels, or for bad arguments.
+        ValueError: if the model does not predict fields, or has more outputs than the input has
+            channels; or for bad arguments.
 
     Example:
 
@@ -192,8 +194,8 @@ def train(
     channels = model.inputs_dict["values"].shape[-1]
     if model.output.shape[-2] > channels:
         raise ValueError(
-            f"train learns channels of the input, of which there are {channels}, but the model "
-            f"has {model.output.shape[-2]} outputs: give num_outputs={channels}, or fit it with "
+            f"train learns the input's channels. There are {channels}, but the model has "
+            f"{model.output.shape[-2]} outputs: give num_outputs={channels}, or fit it with "
             "targets of your own."
         )
     if adapt:
@@ -225,7 +227,7 @@ class _Outputs(HiddenReadings):
 
 
 class _BestWeights(keras.callbacks.Callback):
-    """Keeps the weights of the least validation loss, those before training among them."""
+    """Keeps the weights of the epoch with the smallest validation loss."""
 
     def __init__(self):
         super().__init__()
@@ -242,7 +244,7 @@ class _BestWeights(keras.callbacks.Callback):
 
 
 def check_field(model: Model) -> None:
-    """Raises ValueError unless a model predicts fields."""
+    """Raises ValueError unless the model predicts fields."""
     if getattr(model, "_field", None) is None:
         raise ValueError(
             f"{getattr(model, 'name', model)!r} predicts no field: build the model with "
