@@ -100,7 +100,7 @@ SERIES = np.arange(30.0).reshape(2, 3, 5)  # [n, c, T], as libraries for time se
         ((TIMES[:1, :, None], SERIES[0, 0]), r"values: .*rank 1 .*\[N\], give values\[None\]"),
         (
             (TIMES[0].tolist(), SERIES),
-            r"points: example 0 has rank 0 .*list of numbers.*\[None, :, ",
+            r"points: example 0 has rank 0 .*list of numbers.*None, :, ",
         ),
         ((list(TIMES), SERIES), r"points: example 0 .*times \[N_i\] give times\[:, None\]"),
         (

@@ -115,7 +115,7 @@ class TestPandas:
             ({"id": None}, {}, ValueError, "column 'id' is empty in the row 1, which"),
             ({"value": np.nan}, {}, ValueError, "column 'value' of frame holds no value"),
             ({}, {"examples": ["p1", "p1"]}, ValueError, "examples must name .* each once"),
-            ({}, {"examples": [1, 2]}, ValueError, r"\[1, 2\], and none .* column 'id'.*'p"),
+            ({}, {"examples": [1, 2]}, ValueError, r"\[1, 2\], but none .* column 'id'.*'p"),
             ({}, {"channels": ["A", "B"]}, ValueError, "none of its names is in the column 'what'"),
             ({}, {"channels": "heart"}, TypeError, "a list of names, found 'heart'"),
             ({}, {"channels": []}, ValueError, r"channels must name at least one .* found \[\]"),
