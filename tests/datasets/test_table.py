@@ -95,7 +95,7 @@ def test_targets_are_numbers_of_examples(tmp_path):
     assert 4.0 not in months
     for part in (data.train, data.validation, data.test):
         np.testing.assert_array_equal(part.y[:, 0], 2 * (part.x["values"][:, 0, 0] // 10))
-    with pytest.raises(ValueError, match=r"'lat' holds .* in the example 0: a target is one"):
+    with pytest.raises(ValueError, match=r"'lat' holds .* in the example 0: give one target"):
         read(tmp_path, frame, example="month", targets=["lat"])
 
 
@@ -123,7 +123,7 @@ def test_parquet_with_nullable_and_arrow_columns_is_read_like_csv(tmp_path):
         (
             {"lon": 1.0, "lat": 2.0},
             {},
-            r"there are 1 place\(s\) of different lon, lat, which leaves 0",
+            r"there are 1 place\(s\) of different lon, lat, and .* leave 0",
         ),
         ({}, {"degrees": True, "points": ["lon"]}, "degrees=true needs longitude and latitude"),
         ({}, {"points": []}, "name the columns of values, and of points or time"),

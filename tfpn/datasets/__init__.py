@@ -1,8 +1,9 @@
 """Data sets in the form of observations.
 
-Every function returns a `Dataset` with the parts `.train`, `.validation` and `.test` (None where
-there is none), each a `Part` with `.x`, the observations dict of NumPy arrays that
-`model.fit(part.x, part.y)` takes, and `.y`, integer labels; of `table` a `TargetPart` with numbers.
+Every function returns a `Dataset` with the parts `.train`, `.validation` and `.test`. A missing
+part is None. Each `Part` holds `.x`, the observations dict of NumPy arrays, and `.y`, integer
+labels. Give them to `model.fit(part.x, part.y)`. The parts of `table` are `TargetPart`, with
+numbers as targets.
 
     digits             scikit-learn's 8 x 8 digits at random subsets of their pixels; no download
     superpixel_mnist   SLIC-75: MNIST as at most 75 superpixels an image, built here and cached
@@ -12,9 +13,9 @@ there is none), each a `Part` with `.x`, the observations dict of NumPy arrays t
     folder             .npy files of your own, read as they are needed: data larger than memory
     table              a .csv or .parquet file of your own, by the names of its columns
 
-Points of images lie in the unit square with (column, row) in this order, times in the unit
-interval. What a data set needs besides NumPy comes with ``pip install 'tfpn[datasets]'`` and is
-imported when the function is called.
+Points of images are (column, row) in the unit square. Times lie in the unit interval. Install the
+packages that the data sets need with ``pip install 'tfpn[datasets]'``. A function imports them when
+you call it.
 """
 
 from tfpn.datasets._digits import digits

@@ -18,35 +18,35 @@ def digits(
 ) -> Dataset:
     """Handwritten digits of 8 x 8 pixels, each seen at a random subset of its pixels.
 
-    The 1,797 images come with scikit-learn: nothing is downloaded. Each image keeps its own random
-    set of pixels. Points are the pixels' (column, row) / 7 in the unit square, in the order of the
-    rows of the image. Values are the pixels' intensities less their mean, divided by their
-    standard deviation, both taken over the kept pixels of the training part. They are exact
+    The 1,797 images come with scikit-learn, so there is no download. Each image keeps its own
+    random set of pixels. Points are the pixels' (column, row) / 7 in the unit square, row by row.
+    Values are the pixels' intensities, from which the mean is subtracted before division by the
+    standard deviation. Both come from the kept pixels of the training part. The values are exact
     (variance 0). The parts are stratified by class.
 
     With `views` above 1 the training part holds each of its images that many times, each time at
-    another random set of pixels. Each example still has `keep` pixels, but the views of an image
-    together show more of it than that: training then uses images known at more pixels. Validation
-    and test hold each image once, and are the same for every number of views, as are the mean and
-    the standard deviation (of the first view).
+    another random set of pixels. Each example still has `keep` pixels, but the views together show
+    more of an image. So training uses more pixels of each image. Validation and test hold each
+    image once. They do not depend on the number of views, nor do the mean and the standard
+    deviation, which come from the first view.
 
     Args:
-        keep: How many of the 64 pixels each example keeps, 1 to 64.
-        views: How many examples are made of each training image, at least 1.
-        validation_fraction: The share of all images in the validation part; 0 for no such part.
-        test_fraction: The share of all images in the test part; 0 for no such part.
+        keep: Number of the 64 pixels that each example keeps, 1 to 64.
+        views: Number of examples from each training image, at least 1.
+        validation_fraction: Share of all images in the validation part; 0 for no such part.
+        test_fraction: Share of all images in the test part; 0 for no such part.
         seed: Integer of at least 0 that determines the kept pixels and the parts.
 
     Returns:
-        A `Dataset`; in each part `.x` has N = `keep`, d = 2, c = 1 in float32 and `.y` is the digit
-        0 to 9 (int64). The training part lists all images' first view, then all second views, and
-        so on.
+        A `Dataset`. In each part `.x` has N = `keep`, d = 2, c = 1 in float32, and `.y` is the
+        digit 0 to 9 (int64). The training part lists the first view of all images, then the second
+        views, and so on.
 
     Raises:
         ImportError: if scikit-learn is not installed.
         TypeError: if an argument is not a number of the right kind.
-        ValueError: if an argument is out of range, or if a part would be left with fewer than the
-            10 images that a stratified part needs.
+        ValueError: if an argument is out of range, or if a part would have fewer than the 10 images
+            that a stratified part needs.
 
     Example:
         >>> import tfpn
@@ -80,7 +80,7 @@ def digits(
         x = observations(points.astype(np.float32), values.astype(np.float32))
         return Part(x, labels[index].astype(np.int64))
 
-    # The further views are drawn after the first, so that nothing else depends on their number.
+    # The other views are drawn after the first, so that nothing else depends on their number.
     train = parts["train"]
     shape = (len(train), images.shape[1])
     further = [random_pixels(rng, shape, keep) for _ in range(views - 1)]
@@ -100,8 +100,8 @@ def digits(
 
 
 def random_pixels(rng, shape, keep):
-    """Sorted indices [images, keep] of random pixels of images of the shape [images, pixels]."""
-    # The first `keep` of a random order, put back in the order of the image's rows.
+    """Sorted indices [images, keep] of random pixels, for images of the shape [images, pixels]."""
+    # The first `keep` of a random order, sorted back into the order of the image's rows.
     found = []
     for start in range(0, shape[0], _IMAGES):
         some = rng.random((min(_IMAGES, shape[0] - start), shape[1]))

@@ -28,34 +28,35 @@ def mnist_grid(
 ) -> Dataset:
     """MNIST on a square lattice of a chosen resolution.
 
-    The image is taken as constant on each of its pixels and averaged exactly over the cells of the
-    lattice (area average; the mean of blocks of pixels where the resolution divides 28).
-    Points are the centres of the cells: in pixel units, where the centres of the original pixels
-    are 0 to 27, the cell j of r is at 28 (j + 1/2) / r - 1/2, for columns and for rows; points are
-    (column, row) / 27, so that the same place in the image has the same coordinates at every
-    resolution, and in the order of the rows of the lattice. Values are the averages on the scale
-    0 to 1, less 0.1307, divided by 0.3081, at every resolution. They are exact (variance 0).
+    The function takes the image as constant on each of its pixels, and averages it exactly over the
+    cells of the lattice. If the resolution divides 28, this is the mean of a block of pixels.
+
+    Points are the centres of the cells, row by row. In pixel units, in which the original pixels
+    have the centres 0 to 27, cell j of r has its centre at 28 (j + 1/2) / r - 1/2, for columns and
+    for rows. Points are (column, row) / 27. So a place in the image has the same coordinates at
+    every resolution. Values are (average - 0.1307) / 0.3081, with averages from 0 to 1, at every
+    resolution. They are exact (variance 0).
 
     Args:
-        resolution: The number of cells along each side, 1 to 56. Above 28 a pixel has several.
-        keep: How many of the cells each image keeps, at random; None for all of them.
-        data_dir: The folder that holds `mnist.npz`, with the keys x_train [n, 28, 28] uint8,
-            y_train [n], x_test and y_test; or None for `keras.datasets.mnist`, which downloads it.
-        validation_fraction: The share of the training images in the validation part (those last
-            in a shuffle by `seed`); 0 for no such part.
+        resolution: Number of cells along each side, 1 to 56. Above 28 a pixel has several cells.
+        keep: Number of cells that each image keeps, at random. None keeps all of them.
+        data_dir: Folder of `mnist.npz`, which holds the keys x_train [n, 28, 28] uint8,
+            y_train [n], x_test and y_test. None takes `keras.datasets.mnist`, which downloads it.
+        validation_fraction: Share of the training images in the validation part: the last ones of
+            a shuffle by `seed`. 0 for no such part.
         seed: Integer of at least 0, for the validation part and the cells that are kept.
-        limit: Take only so many training images (before the validation part is split off) and so
-            many test images, the first ones; None for all.
+        limit: Number of training images (before the validation part is split off) and of test
+            images to take, from the first on. None takes all.
 
     Returns:
-        A `Dataset`; in each part `.x` has N = `resolution`^2 or `keep`, d = 2, c = 1 in float32 and
-        `.y` is the digit 0 to 9 (int64). All 70,000 images at resolution 28 take 0.9 GB.
+        A `Dataset`. In each part `.x` has N = `resolution`^2 or `keep`, d = 2, c = 1 in float32, and `.y` is
+        the digit 0 to 9 (int64). All 70,000 images at resolution 28 take 0.9 GB.
 
     Raises:
         FileNotFoundError: if `data_dir` holds no `mnist.npz`.
-        RuntimeError: if MNIST could not be downloaded.
+        RuntimeError: if the download of MNIST fails.
         TypeError: if an argument is not a number of the right kind.
-        ValueError: if an argument is out of range, or if the file does not hold what it should.
+        ValueError: if an argument is out of range, or if the file does not hold MNIST's arrays.
 
     Example:
         With `folder` holding `mnist.npz`:
@@ -104,7 +105,7 @@ def mnist_grid(
 
 
 def _cell_averages(resolution):
-    """Averages over cells as a matrix [resolution, 28]: the share of each pixel in each cell."""
+    """The matrix of averages over cells, [resolution, 28]: the share of each pixel in each cell."""
     edges = np.arange(resolution + 1) * SIDE / resolution
     pixels = np.arange(SIDE)
     overlap = np.minimum(edges[1:, None], pixels + 1) - np.maximum(edges[:-1, None], pixels)
@@ -112,7 +113,7 @@ def _cell_averages(resolution):
 
 
 def load_mnist(data_dir: PathLike | None, limit: int | None) -> Any:
-    """The arrays of MNIST in a dict, checked, the first `limit` of each, labels as int64."""
+    """Checks the arrays of MNIST; returns a dict of the first `limit` of each, labels in int64."""
     if limit is not None:
         check_integer("limit", limit, 1)
     if data_dir is None:
@@ -146,7 +147,7 @@ def _read(path):
     try:
         with np.load(path, allow_pickle=False) as file:
             return {key: file[key] for key in _KEYS}
-    # What a broken archive raises depends on where it is broken.
+    # The error of a broken archive depends on where it is broken.
     except Exception as error:
         raise ValueError(
             f"{path}: cannot be read ({type(error).__name__}: {error}); expected {expected}."
@@ -158,7 +159,7 @@ def _download():
 
     try:
         (x_train, y_train), (x_test, y_test) = keras.datasets.mnist.load_data()
-    # keras.utils.get_file raises a bare Exception when the network fails.
+    # keras.utils.get_file raises a bare Exception if the network fails.
     except Exception as error:
         raise RuntimeError(
             f"MNIST could not be downloaded ({error}). Without a network, get mnist.npz elsewhere "
@@ -168,7 +169,7 @@ def _download():
 
 
 def digest(images: Mapping[str, Array]) -> str:
-    """Names the images and labels: the first digits of a SHA-256."""
+    """A name for the images and labels: the first digits of their SHA-256."""
     sha = hashlib.sha256()
     for key in _KEYS:
         sha.update(repr((key, images[key].shape)).encode())
@@ -185,7 +186,10 @@ def make_dataset(
     name: str,
     how: str,
 ) -> Dataset:
-    """Splits off the validation part; `part(x, y)` makes a `Part` of images and labels."""
+    """Builds the data set and splits off its validation part.
+
+    `part(x, y)` turns images and labels into a `Part`.
+    """
     x, y = images["x_train"], images["y_train"]
     num_train = len(x) - round(validation_fraction * len(x))
     if num_train == 0:

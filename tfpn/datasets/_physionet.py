@@ -14,11 +14,11 @@ from tfpn.datasets.base import Dataset, Part, read_cache, write_cache
 from tfpn.progress import Progress
 from tfpn.types import PathLike, Verbose
 
-# Part of the cache's key: raise it when what is read or stored changes, or how it is cleaned.
+# Part of the cache's key. Raise it if you change what is read or stored, or how it is cleaned.
 _FORMAT = 2
 
 STATICS = ("Age", "Height", "AdmissionWeight", "Female", "Male", *files.ICU_TYPES)
-# Ones and zeros, which stay so.
+# Channels of ones and zeros, which are not normalised.
 _INDICATORS = ("MechVent", "Female", "Male", *files.ICU_TYPES)
 
 
@@ -29,11 +29,11 @@ class Stays(Part):
     Args:
         x: Observations, as in `Part`.
         y: Labels, as in `Part`.
-        record_ids: The records' numbers [B] int64.
-        statics: Static variables [B, 9] float32, normalised, 0 where missing; their names are in
-            `static_channels` of the data set.
-        statics_variance: 0 where a static variable is known and ``+inf`` where it is missing
-            [B, 9] float32.
+        record_ids: Numbers of the records, int64 [B].
+        statics: Normalised static variables, float32 [B, 9], 0 where missing. The data set's
+            `static_channels` holds their names.
+        statics_variance: 0 where a static variable is known, ``+inf`` where it is missing; float32
+            [B, 9].
     """
 
     record_ids: np.ndarray
@@ -48,11 +48,11 @@ class StaysDataset(Dataset):
     Args:
         train, validation, test: `Stays`.
         name, description: As in `Dataset`.
-        channels: The name of each channel of `.x`.
-        static_channels: The name of each column of `.statics`.
-        scales: By the name of a channel the (mean, standard deviation) that it was normalised by,
-            in the units of the challenge: value = normalised * standard deviation + mean.
-        report: Counts of what was found in the files and of what each cleaning rule did.
+        channels: Names of the channels of `.x`.
+        static_channels: Names of the columns of `.statics`.
+        scales: Dict from a channel's name to the (mean, standard deviation) that normalised it, in
+            the units of the challenge: value = normalised * standard deviation + mean.
+        report: Counts of what the files hold and of what each cleaning rule did.
     """
 
     channels: tuple
@@ -70,74 +70,73 @@ def physionet2012(
 ) -> Dataset:
     """PhysioNet 2012: death in hospital from the first 48 hours in intensive care.
 
-    The 12,000 records of the sets a, b and c of the PhysioNet / Computing in Cardiology Challenge
-    2012, in the parts that the literature on irregular time series compares on: three lists of
-    7,680, 1,920 and 2,400 records, less the 12 without any series, which leaves 7,671, 1,917 and
-    2,400. A record has 37 series (laboratory values, vital signs, ventilation, urine, weight), each
-    read at times of its own.
+    The data are the 12,000 records of the sets a, b and c of the PhysioNet / Computing in
+    Cardiology Challenge 2012. The parts are those that the literature on irregular time series
+    uses: three lists of 7,680, 1,920 and 2,400 records. Without the 12 records that have no series,
+    7,671, 1,917 and 2,400 are left. A record has 37 series (laboratory values, vital signs,
+    ventilation, urine, weight), each with its own times.
 
-    The points are the distinct times at which a record has a reading, as a fraction of 48 hours
-    (minutes / 2880, from 0 to 1), ascending. A channel that was not read at a time has the variance
-    ``+inf`` there, one that was read is exact (variance 0). Values are normalised, each channel by
-    the mean and standard deviation of its readings in the training part; MechVent (1 where
-    ventilated, never read otherwise) and the one-hot statics stay 1 and 0.
+    The points are the distinct times at which a record has a reading, ascending, as a fraction of
+    48 hours (minutes / 2880, from 0 to 1). A channel that was not read at a time has the variance
+    ``+inf`` there. A channel that was read is exact (variance 0). The mean and standard deviation
+    of a channel's readings in the training part normalise its values. MechVent (1 during
+    ventilation, never read otherwise) and the one-hot statics stay 1 and 0.
 
-    The nine statics are age, height, weight on admission, and gender (2) and the type of the
-    intensive care unit (4) one-hot. As series they are constant, observed exactly at every time of
-    the record, after the 37 channels. A static that is missing (5,726 of 12,000 heights) is not
+    The nine statics are age, height, weight on admission, gender (2, one-hot) and the type of the
+    intensive care unit (4, one-hot). As series they follow the 37 channels and are constant, with
+    an exact reading at every time of the record. A missing static (5,726 of 12,000 heights) is not
     observed.
 
-    The files are cleaned by these rules, in this order; `.report` counts what each one found:
+    The function cleans the files by these rules, in this order. `.report` counts what each one
+    found:
 
     1. Rows without a parameter's name (all in set c) are left out.
     2. -1 means missing.
     3. A pH from 650 to 800 lacks its decimal point and is divided by 100.
-    4. Values that no patient has are left out: those outside wide bounds for each parameter
-       (`PLAUSIBLE` in the module `_physionet_cleaning`), such as a pH of 0, temperatures below
-       25 degrees Celsius, blood pressures and heart rates of 0, weights under 20 kg or heights
-       above 250 cm.
+    4. Values that no patient has are left out. Wide bounds for each parameter (`PLAUSIBLE` in the
+       module `_physionet_cleaning`) exclude a pH of 0, temperatures below 25 degrees Celsius, blood
+       pressures and heart rates of 0, weights under 20 kg, heights above 250 cm and the like.
     5. Several readings of one parameter at one time are averaged.
 
-    Reading the files takes a minute or less. What is left of them after cleaning is kept in a file
-    in `cache_dir`, named by the version of the format and a fingerprint of the three sets: the
-    SHA-256 of an archive; names, sizes and times of modification of a folder's files. From there
-    all takes some seconds; outcomes and split lists are read each time. A file that cannot be used
-    is an error and not built anew, as with `superpixel_mnist`.
+    Reading the files takes a minute or less. The function keeps the cleaned records in a file in
+    `cache_dir`. Its name holds the version of the format and a fingerprint of the three sets: the
+    SHA-256 of an archive, or the names, sizes and times of modification of a folder's files. With
+    this file all takes some seconds. Outcomes and split lists are read each time. A file that
+    cannot be used raises an error and is not built anew, as with `superpixel_mnist`.
 
-    The split lists are those of the project medical_ts_datasets; they come without a licence and so
-    not with this package.
+    The split lists are those of the project medical_ts_datasets. They have no licence, so they do
+    not come with this package.
 
     Args:
-        data_dir: The folder that holds, for each of the sets, the folder set-a or the archive
-            set-a.tar.gz (the folder is read where both are there), and Outcomes-a.txt, and so on
-            for b and c. None to download them from physionet.org (20 MB, licence ODC-BY 1.0) into
-            the folder physionet2012 in `cache_dir`; outcomes and records must then have the
-            SHA-256 of those that this function was tested with. The download itself has been
-            tested without a network only.
-        split_dir: The folder that holds train_listfile.csv, val_listfile.csv and test_listfile.csv,
-            each with the columns RecordID and In-hospital_death; None for the folder splits in
-            `data_dir`, or in physionet2012 in `cache_dir` where `data_dir` is None.
-        cache_dir: The folder to keep what was read in; None for the environment variable TFPN_CACHE
-            or, where it is not set, ~/.cache/tfpn.
-        statics: "series" for statics as constant channels of `.x`, or "apart" for statics in
-            `.statics` of each part only, to be given to a model's head.
+        data_dir: Folder that holds set-a (a folder) or set-a.tar.gz, and Outcomes-a.txt, and the
+            same for b and c. If both a folder and an archive are there, the folder is read. None
+            downloads the files from physionet.org (20 MB, licence ODC-BY 1.0) into the folder
+            physionet2012 in `cache_dir`. Outcomes and records must then have the SHA-256 of those
+            that this function was tested with. The download itself was tested only without a
+            network.
+        split_dir: Folder that holds train_listfile.csv, val_listfile.csv and test_listfile.csv,
+            each with the columns RecordID and In-hospital_death. None takes the folder splits in
+            `data_dir` or, without `data_dir`, in physionet2012 in `cache_dir`.
+        cache_dir: Folder for the cleaned records. None takes the environment variable TFPN_CACHE
+            or, if it is not set, ~/.cache/tfpn.
+        statics: "series" for statics as constant channels of `.x`, or "apart" for statics only in
+            each part's `.statics`, which you give to a model's head.
         progress: Whether to show the progress of downloading and reading, if it takes long.
 
     Returns:
-        A `Dataset` whose parts list their records in the order of the split lists. In each part
-        `.x` has d = 1, c = 46 (37 where statics are apart) and the N of the longest record of all
-        parts (215), in float32, and `.y` is 1 for a death in hospital and 0
-        otherwise (int64). Besides, each part has `.record_ids` [B], `.statics` [B, 9] (normalised,
-        0 where missing) and `.statics_variance` [B, 9] (0, or ``+inf`` where missing), and the data
-        set has `.channels`, `.static_channels`, `.scales` and `.report`. All parts together take
-        1 GB.
+        A `StaysDataset` whose parts list their records in the order of the split lists. In each
+        part `.x` is float32 with d = 1, c = 46 (37 with statics apart) and the N of the longest
+        record of all parts (215). `.y` is 1 for a death in hospital and 0 otherwise (int64). Each
+        part also has `.record_ids` [B], `.statics` [B, 9] (normalised, 0 where missing) and
+        `.statics_variance` [B, 9] (0, or ``+inf`` where missing). The data set also has
+        `.channels`, `.static_channels`, `.scales` and `.report`. All parts together take 1 GB.
 
     Raises:
-        FileNotFoundError: if a set, an outcomes file or a split list is not there.
-        RuntimeError: if a file could not be downloaded, or is not the one that was expected.
-        ValueError: if `statics` is unknown; if a line of a file is malformed (with the file and the
-            number of the line); if an archive is damaged or holds anything but records; if
-            records, outcomes and split lists do not agree; or if the cache cannot be used.
+        FileNotFoundError: if a set, an outcomes file or a split list is missing.
+        RuntimeError: if a download fails, or a downloaded file is not the expected one.
+        ValueError: if `statics` is unknown; if a line of a file is malformed (the message names the
+            file and the line); if an archive is damaged or holds anything but records; if records,
+            outcomes and split lists do not agree; or if the cache cannot be used.
 
     Example:
         With `folder` holding the sets, the outcomes and the folder splits:
@@ -212,14 +211,14 @@ def _assemble(records, labels, parts, statics):
 
 
 class _Readings(NamedTuple):
-    """Where the P readings of `Cleaned` belong, and the T distinct times of all records.
+    """The record and time of each of the P readings of `Cleaned`, and the T distinct times.
 
-    record: The index of the record [P].
-    slot: The index of the time, of those below [P].
-    time_record: The index of the record of each time [T].
-    time_minute: Its minute [T].
-    place: The number of the time within its record, from 0 [T].
-    times: How many distinct times each record has [R].
+    record: Index of each reading's record [P].
+    slot: Index of each reading's time among the T times [P].
+    time_record: Index of each time's record [T].
+    time_minute: Minute of each time [T].
+    place: Number of each time within its record, from 0 [T].
+    times: Number of distinct times of each record [R].
     """
 
     record: np.ndarray
@@ -233,7 +232,7 @@ class _Readings(NamedTuple):
 def _place(records):
     record = np.repeat(np.arange(len(records.ids)), records.counts)
     minute = records.minute
-    # Readings are in the order of records and minutes.
+    # Readings are sorted by record and minute.
     first = np.ones(len(record), bool)
     first[1:] = (record[1:] != record[:-1]) | (minute[1:] != minute[:-1])
     time_record = record[first]
@@ -249,7 +248,7 @@ def _place(records):
 
 
 def _report(records, labels, parts, times):
-    """What `physionet2012` reports; `times` [R] are the records' distinct times after cleaning."""
+    """The report of `physionet2012`; `times` [R] counts each record's times after cleaning."""
     kept = records.has_series
     count_before, times_before = records.before.T
     return {
@@ -295,7 +294,7 @@ def _statics(records, record):
 
 
 def _series_scales(records, chosen):
-    """The scales of the series by their chosen readings, a mask [P]."""
+    """The scales of the series, from the readings that the mask `chosen` [P] selects."""
     series, value = records.series[chosen], records.value[chosen]
     order = np.argsort(series, kind="stable")
     ends = np.cumsum(np.bincount(series, minlength=len(files.SERIES)))
@@ -307,7 +306,7 @@ def _scale(name, values):
     """Mean and standard deviation of a channel's readings in the training part."""
     if name in _INDICATORS or not len(values):
         return 0.0, 1.0
-    # A channel that never changes has nothing to be divided by.
+    # A channel that never changes is not divided.
     return float(values.mean()), float(values.std()) or 1.0
 
 
@@ -317,14 +316,14 @@ def _part(index, records, labels, readings, value, static_values, statics):
     here = row[readings.time_record] >= 0
     time_example, time_place = row[readings.time_record[here]], readings.place[here]
 
-    # As long as the longest record of all parts, so that the parts have one shape.
+    # The longest record of all parts sets the length, so that the parts have one shape.
     num_points = max(1, int(readings.times[records.has_series].max()))
     channels = len(files.SERIES) + (len(STATICS) if statics == "series" else 0)
     points = np.zeros((len(index), num_points, 1), np.float32)
     values = np.zeros((len(index), num_points, channels), np.float32)
     variance = np.full(values.shape, np.inf, np.float32)
     points[time_example, time_place, 0] = readings.time_minute[here] / files.LAST_MINUTE
-    # Where each reading goes in the flat arrays: the start of its time, then its series.
+    # The place of each reading in the flat arrays: the start of its time, plus its series.
     start = np.full(len(here), -1)
     start[here] = (time_example * num_points + time_place) * channels
     start = start[readings.slot]
@@ -349,7 +348,7 @@ def _part(index, records, labels, readings, value, static_values, statics):
 
 
 def _load(paths, cache, total, progress):
-    """The cleaned records of the three sets, from the cache if it has them."""
+    """The cleaned records of the three sets, from the cache if it holds them."""
     key = {"format": _FORMAT, "sets": [files.fingerprint(path) for path in paths]}
     name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]
     path = cache / f"physionet2012-format-{_FORMAT}-{name}.npz"

@@ -1,4 +1,4 @@
-"""What is done to the rows of PhysioNet 2012 before they become observations."""
+"""Cleans the rows of PhysioNet 2012 before they become observations."""
 
 from typing import Any, NamedTuple
 
@@ -6,9 +6,9 @@ import numpy as np
 
 from tfpn.datasets._physionet_files import DESCRIPTORS, LAST_MINUTE, MISSING, SERIES
 
-# The values that are kept, bounds included, in the units of the challenge. The bounds are wide:
-# they are there for slips of entry, detached sensors and lines being flushed, and not for
-# patients who are very ill.
+# Values within these bounds (inclusive) are kept, in the units of the challenge. The bounds are
+# wide: they exclude typing errors, detached sensors and flushed lines, but not patients who are
+# very ill.
 PLAUSIBLE = {
     "Age": (0, 120),  # years
     "Height": (100, 250),  # cm
@@ -31,7 +31,7 @@ PLAUSIBLE = {
     "K": (1, 15),  # mEq/L
     "Lactate": (0.1, 40),  # mmol/L
     "MAP": (10, 250),  # mmHg
-    "MechVent": (0, 1),  # 1 where ventilated
+    "MechVent": (0, 1),  # 1 during ventilation
     "Mg": (0.2, 20),  # mmol/L
     "NIDiasABP": (10, 220),  # mmHg
     "NIMAP": (10, 250),  # mmHg
@@ -53,16 +53,16 @@ PLAUSIBLE = {
 
 
 class Cleaned(NamedTuple):
-    """Records, R of them, with the P readings that are left, one a record, minute and series.
+    """R cleaned records with P readings, at most one for each record, minute and series.
 
-    ids: The records' numbers [R] int64.
-    sets: The index in `SETS` of the set that each is in [R] int64.
+    ids: Numbers of the records [R] int64.
+    sets: Index in `SETS` of each record's set [R] int64.
     descriptors: Age, gender, height and ICU type [R, 4] float64, NaN where missing.
     has_series: Whether a record has a row of a series other than the weight at 00:00 [R] bool.
-    before: How many readings and how many distinct times a record had before cleaning [R, 2] int64.
-    counts: How many readings each record has [R] int64; those below are in this order.
+    before: Number of readings and of distinct times of a record before cleaning [R, 2] int64.
+    counts: Number of readings of each record [R] int64. The readings below are in this order.
     minute: Minutes since admission [P] int16, ascending within a record.
-    series: The index in `SERIES` [P] int8.
+    series: Index in `SERIES` [P] int8.
     value: The reading [P] float64.
     rules: The report's count of what each rule found, a dict of integers and dicts of integers.
     """
@@ -102,7 +102,7 @@ def clean(records: Any) -> Any:
     rules["pH without its decimal point"] = int(without_point.sum())
 
     low, high = np.array([PLAUSIBLE[name] for name in SERIES], np.float32).T
-    # In float32, as the values were stored: a bound of 0.2 includes the reading 0.2.
+    # The values were stored in float32: compared there, a bound of 0.2 includes the reading 0.2.
     stored = value.astype(np.float32)
     implausible = ((stored < low[series]) | (stored > high[series])) & ~missing
     outside = []
@@ -114,7 +114,7 @@ def clean(records: Any) -> Any:
     rules["implausible"] = _by_name(_counts(series[implausible]), outside)
 
     keep = ~(missing | implausible)
-    # A number for each record, minute and series, which sorts in this order.
+    # One number for each record, minute and series, which sorts in this order.
     key = (record * (LAST_MINUTE + 1) + minute) * len(SERIES) + series
     _, again = np.unique(key, return_counts=True)
     rules["read more than once at one time, before cleaning"] = int((again > 1).sum())
@@ -142,7 +142,7 @@ def _counts(series):
 
 
 def _by_name(series, descriptors):
-    """Counts above 0 by the names of parameters, the largest first."""
+    """A dict from parameter names to counts above 0, the largest first."""
     counts = dict(zip(SERIES + DESCRIPTORS, series + descriptors, strict=True))
     return {
         name: counts[name]

@@ -1,4 +1,4 @@
-"""Getting the original files of PhysioNet 2012 from physionet.org."""
+"""Downloads the original files of PhysioNet 2012 from physionet.org."""
 
 import http.client
 import os
@@ -13,8 +13,8 @@ _URL = "https://physionet.org/files/challenge-2012/1.0.0/"
 _TIMEOUT_SECONDS = 60
 _CHUNK = 1 << 16
 
-# SHA-256 of each outcomes file, and of the records of each set (`digest_of_records`): an archive
-# that was packed anew with the same records is the same set.
+# SHA-256 of each outcomes file, and of the records of each set (`digest_of_records`). So an archive
+# that someone packed anew with the same records still counts as the same set.
 _DIGESTS = {
     "Outcomes-a.txt": "2613ea60ccda29f87571a7d6b09ad130858a8ccd66325bd073365925026883c2",
     "set-a.tar.gz": "44370f3fdae48fa253a14c6aa93cef8fd6e4b018a1e342e53a178d4f9f5a3229",
@@ -26,7 +26,7 @@ _DIGESTS = {
 
 
 def download(folder: Path, progress: bool) -> None:
-    """Downloads into a folder what is not there yet; a file that is there has been checked."""
+    """Downloads missing files into a folder; a file that is there has been checked before."""
     folder.mkdir(parents=True, exist_ok=True)
     for letter in SETS:
         for name in (f"Outcomes-{letter}.txt", f"set-{letter}.tar.gz"):
@@ -35,7 +35,7 @@ def download(folder: Path, progress: bool) -> None:
 
 
 def _download_file(folder, name, progress):
-    # Into a folder of its own first, so that only what has been checked gets into `folder`.
+    # The file goes into a temporary folder first, so that only checked files get into `folder`.
     temporary = folder / f"unchecked-{os.getpid()}" / name
     temporary.parent.mkdir(exist_ok=True)
     try:

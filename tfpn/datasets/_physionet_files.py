@@ -1,4 +1,4 @@
-"""Reading the original files of the PhysioNet / Computing in Cardiology Challenge 2012."""
+"""Reads the original files of the PhysioNet / Computing in Cardiology Challenge 2012."""
 
 import csv
 import gzip
@@ -22,8 +22,7 @@ SETS = ("a", "b", "c")
 SPLITS = ("train", "validation", "test")
 LAST_MINUTE = 48 * 60
 
-# What a record says about the patient at 00:00. Weight is also a series: its first value stands at
-# 00:00 and is both.
+# The rows about the patient at 00:00. Weight is a series, too: its value at 00:00 is both.
 DESCRIPTORS = ("Age", "Gender", "Height", "ICUType")
 # fmt: off
 SERIES = (
@@ -39,23 +38,23 @@ _CATEGORIES = {"Gender": (MISSING, 0, 1), "ICUType": (MISSING, 1, 2, 3, 4)}
 
 _HEADER = "Time,Parameter,Value"
 _RECORD_FILE = re.compile(r"([0-9]{1,9})\.txt")
-# The largest of the real files has some 25,000 bytes.
+# The largest of the real files has about 25,000 bytes.
 _LARGEST_FILE = 10_000_000
 _SERIES_INDEX = {name: index for index, name in enumerate(SERIES)}
 _MINUTES = {f"{m // 60:02d}:{m % 60:02d}": m for m in range(LAST_MINUTE + 1)}
 
 
 class Records(NamedTuple):
-    """Records as their files have them, R of them with P rows of series in all.
+    """R records as their files hold them, with P rows of series in all.
 
-    ids: The records' numbers [R] int64.
-    sets: The index in `SETS` of the set that each is in [R] int64.
+    ids: Numbers of the records [R] int64.
+    sets: Index in `SETS` of each record's set [R] int64.
     descriptors: Age, gender, height and ICU type [R, 4] float32, NaN where there is no row.
-    unnamed: How many rows without the name of a parameter each record has [R] int64.
-    counts: How many rows of series each record has [R] int64; the rows below are in this order.
+    unnamed: Number of rows without a parameter's name in each record [R] int64.
+    counts: Number of rows of series in each record [R] int64. The rows below are in this order.
     minute: Minutes since admission [P] int16.
-    series: The index in `SERIES` [P] int8.
-    value: What was read [P] float32.
+    series: Index in `SERIES` [P] int8.
+    value: The reading [P] float32.
     """
 
     ids: np.ndarray
@@ -69,7 +68,7 @@ class Records(NamedTuple):
 
 
 def find_set(folder: Path, letter: str) -> Any:
-    """The folder set-a or the archive set-a.tar.gz in a folder; the first of the two found."""
+    """The path of the folder set-a, or else of the archive set-a.tar.gz, in a folder."""
     name = f"set-{letter}"
     if (folder / name).is_dir():
         return folder / name
@@ -85,8 +84,8 @@ def find_set(folder: Path, letter: str) -> Any:
 def set_files(path: Path) -> Iterator[Any]:
     """Yields (name, number of the record, content) for the records of a set.
 
-    An archive is read in memory: nothing of it is written anywhere, so that names in it cannot
-    lead out of a folder. Names other than those of records are refused all the same.
+    An archive is read in memory and never unpacked, so that names in it cannot lead out of a
+    folder. Names other than those of records still raise an error.
     """
     yield from _folder_files(path) if path.is_dir() else _archive_files(path)
 
@@ -97,7 +96,9 @@ def _folder_files(folder):
         if not match:
             raise ValueError(f"{path}: expected records such as 132539.txt only; move it away.")
         if path.stat().st_size > _LARGEST_FILE:
-            raise ValueError(f"{path}: larger than {_LARGEST_FILE} bytes, which no record is.")
+            raise ValueError(
+                f"{path}: larger than {_LARGEST_FILE} bytes, but no record is; move it away."
+            )
         yield str(path), int(match[1]), path.read_bytes()
 
 
@@ -115,13 +116,13 @@ def _archive_files(path):
                     raise ValueError(f"{path}: it holds {member.name!r}; {advice}.")
                 if member.size > _LARGEST_FILE:
                     raise ValueError(
-                        f"{path}: {member.name!r} has {member.size} bytes, which no record has; "
-                        f"{advice}."
+                        f"{path}: {member.name!r} has {member.size} bytes, but no record is so "
+                        f"large; {advice}."
                     )
                 opened: Any = archive.extractfile(member)
                 content = opened.read()
                 yield f"{path}:{member.name}", int(match[1]), content
-            # To the end, where the checksum is.
+            # Read to the end, where the checksum is.
             while file.read(1 << 20):
                 pass
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -131,13 +132,13 @@ def _archive_files(path):
 
 
 def digest_of_file(path: Path) -> Any:
-    """SHA-256 of a file, in hexadecimal digits."""
+    """The SHA-256 of a file in hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digest_of_records(path: Path) -> Any:
-    """SHA-256 of the records of a set in the order of their numbers, whatever packs them."""
+    """The SHA-256 of a set's records in the order of their numbers, in a folder or an archive."""
     sha = hashlib.sha256()
     for _, number, content in sorted(set_files(path), key=lambda file: file[1]):
         sha.update(f"{number} {len(content)}\n".encode())
@@ -146,10 +147,10 @@ def digest_of_records(path: Path) -> Any:
 
 
 def fingerprint(path: Path) -> Any:
-    """What tells whether a set has changed since it was read, as text.
+    """A text that changes if a set changes.
 
-    An archive's is its SHA-256. A folder's is that of its files' names, sizes and times of
-    modification: to read 12,000 files would take longer than all else.
+    For an archive it is the SHA-256. For a folder it is the SHA-256 of its files' names, sizes and
+    times of modification: reading 12,000 files would take longer than everything else.
     """
     if not path.is_dir():
         return digest_of_file(path)
@@ -198,7 +199,7 @@ def read_records(paths: Sequence[Any], progress: Progress) -> Any:
 
 
 def _parse(name, number, content):
-    """Descriptors, the count of rows without a name, and (minutes, series, values) of a record."""
+    """A record's descriptors, number of rows without a name, and (minutes, series, values)."""
     try:
         text = content.decode("ascii")
     except UnicodeDecodeError as error:
@@ -255,12 +256,12 @@ def _malformed(name, line, text, expected):
 
 
 def read_outcomes(path: Path) -> Any:
-    """The deaths in hospital (0 or 1) by the records' numbers, of an outcomes or split file."""
+    """Reads an outcomes or split file: a dict from a record's number to its death (0 or 1)."""
     path = pathlib.Path(path)
     if not path.is_file():
         raise FileNotFoundError(
             f"There is no file {path}; expected a CSV file with the columns RecordID and "
-            "In-hospital_death, as the outcomes and the split lists are."
+            "In-hospital_death, like the outcomes and the split lists."
         )
     outcomes = {}
     with open(path, encoding="ascii", errors="replace", newline="") as file:
@@ -283,7 +284,7 @@ def read_outcomes(path: Path) -> Any:
 
 
 def check_outcomes(records: Any, outcomes: Any, paths: Sequence[Any]) -> Any:
-    """The labels [R] of the records; `outcomes` and `paths` are those of each set."""
+    """The labels [R] of the records; `outcomes` and `paths` hold one entry for each set."""
     for index, (expected, path) in enumerate(zip(outcomes, paths, strict=True)):
         found = set(records.ids[records.sets == index].tolist())
         for what, lone in (
@@ -302,7 +303,7 @@ def check_outcomes(records: Any, outcomes: Any, paths: Sequence[Any]) -> Any:
 
 
 def read_splits(folder: Path) -> Any:
-    """The split lists of a folder: for each of `SPLITS` the deaths by the records' numbers."""
+    """Reads the split lists of a folder, in the order of `SPLITS`, as `read_outcomes` does."""
     paths = [folder / f"{name}_listfile.csv" for name in ("train", "val", "test")]
     missing = [path.name for path in paths if not path.is_file()]
     if missing:
@@ -334,8 +335,8 @@ def split_indices(records: Any, labels: Array, splits: Any) -> Any:
                 )
             if death != labels[place[number]]:
                 raise ValueError(
-                    f"The {name} list has the death {death} for the record {number}, its outcome "
-                    f"is {labels[place[number]]}; get the original files."
+                    f"The {name} list has the death {death} for the record {number}, but its "
+                    f"outcome is {labels[place[number]]}; get the original files."
                 )
             listed[number] = name
         indices[name] = np.array([place[number] for number in deaths], np.int64)

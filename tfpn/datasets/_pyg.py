@@ -18,24 +18,24 @@ def from_pyg(
 ) -> Dataset:
     """Converts data sets of PyTorch Geometric, such as its MNISTSuperpixels.
 
-    Any sequence of objects with the attributes `pos`, `x` and `y` will do, of tensors or arrays:
-    PyTorch is not needed. Points are `pos` / `scale`, values are (`x` - `mean`) / `std`, exact
+    Give any sequence of objects with the attributes `pos`, `x` and `y`, as tensors or arrays. You
+    do not need PyTorch. Points are `pos` / `scale`. Values are (`x` - `mean`) / `std`, and exact
     (variance 0). The defaults are for MNISTSuperpixels, whose `pos` is in pixels from 0 to 27 and
-    whose `x` is grey from 0 to 1; for others give the scale that brings `pos` into the unit
-    square, and the mean and standard deviation of `x` over the training part. All parts are padded
-    to the same number of points.
+    whose `x` is grey from 0 to 1. For other data give the scale that brings `pos` into the unit
+    square, and the mean and standard deviation of `x` over the training part. All parts get the
+    same number of points by padding.
 
     Args:
         train: Sequence of examples with `pos` [N_i, d], `x` [N_i, c] or [N_i], and `y`, one
             integer.
         test: The same for the test part, or None for no such part.
         validation: The same for the validation part, or None for no such part.
-        scale: What `pos` is divided by, above 0.
-        mean: What is subtracted from `x`, a number or one per channel [c].
-        std: What the result is divided by, above 0, a number or one per channel [c].
+        scale: Divisor of `pos`, above 0.
+        mean: Number to subtract from `x`, or one per channel [c].
+        std: Divisor of the result, above 0: a number or one per channel [c].
 
     Returns:
-        A `Dataset` with observations in float32 (float64 if `pos` or `x` are) and labels in int64.
+        A `Dataset` with observations in float32 (float64 if `pos` or `x` is) and labels in int64.
 
     Raises:
         TypeError: if an example lacks an attribute, or if one does not hold real numbers.

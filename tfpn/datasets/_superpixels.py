@@ -18,7 +18,7 @@ from tfpn.datasets.base import (
 from tfpn.progress import Progress
 from tfpn.types import PathLike, Verbose
 
-# Part of the cache's key: raise it when what is computed or how it is stored changes.
+# Part of the cache's key. Raise it if you change what is computed or how it is stored.
 _FORMAT = 1
 _CHUNK = 250
 
@@ -36,49 +36,49 @@ def superpixel_mnist(
 ) -> Dataset:
     """SLIC-75: each image of MNIST as at most 75 superpixels.
 
-    The superpixels are those of `skimage.segmentation.slic` on the grey image (0 to 1), with
-    `n_segments` lowered from `num_segments` one by one until at most `num_segments` come out.
-    A point is a superpixel's centroid (column, row) / 27 in the unit square; its value is the
-    superpixel's mean grey less 0.1307, divided by 0.3081. Values are exact (variance 0). Images
-    with fewer superpixels are padded to `num_segments` points (variance ``+inf``). With
-    scikit-image 0.26 the 60,000 training images have 67.0 superpixels on average and 37 at least.
+    The superpixels come from `skimage.segmentation.slic` on the grey image (0 to 1). `n_segments`
+    starts at `num_segments` and falls by 1 until SLIC returns at most `num_segments`. A point is a
+    superpixel's centroid (column, row) / 27 in the unit square. Its value is
+    (mean grey - 0.1307) / 0.3081, and exact (variance 0). Images with fewer superpixels are padded
+    to `num_segments` points (variance ``+inf``). With scikit-image 0.26 the 60,000 training images
+    have 67.0 superpixels on average and at least 37.
 
-    Superpixels depend on the segmentation, its version and its settings: figures on SLIC-75 can be
-    compared with figures on SLIC-75 only, and not with those on other sets of superpixels made
-    from MNIST.
+    Superpixels depend on the segmentation, its version and its settings. So compare figures on
+    SLIC-75 only with figures on SLIC-75, not with those on other superpixels of MNIST.
 
-    All 70,000 images take one to two minutes on two cores. The superpixels are kept in a file in
-    `cache_dir`, named by `num_segments`, `compactness`, the version of scikit-image, the version of
-    the format and a digest of the images and labels used: other images, or another `limit`, have
-    a file of their own. `validation_fraction` and `seed` are applied after reading it. A file that
-    cannot be used is an error and not built anew, since a damaged disk or a program that
-    writes to the same place should be noticed.
+    All 70,000 images take one to two minutes on two cores. The function keeps the superpixels in a
+    file in `cache_dir`. Its name holds `num_segments`, `compactness`, the version of scikit-image,
+    the version of the format and a digest of the images and labels. So other images, or another
+    `limit`, get another file. `validation_fraction` and `seed` are applied after reading it. A file
+    that cannot be used raises an error and is not built anew: you should notice a damaged disk, or
+    a program that writes to the same place.
 
     Args:
-        data_dir: The folder that holds `mnist.npz`, with the keys x_train [n, 28, 28] uint8,
-            y_train [n], x_test and y_test; or None for `keras.datasets.mnist`, which downloads it.
-        cache_dir: The folder to keep the superpixels in; None for the environment variable
-            TFPN_CACHE or, where it is not set, ~/.cache/tfpn.
-        num_segments: The largest number of superpixels of an image, 1 to 784.
-        compactness: How much SLIC weighs nearness against likeness, above 0.
-        validation_fraction: The share of the training images in the validation part (those last
-            in a shuffle by `seed`); 0 for no such part.
+        data_dir: Folder of `mnist.npz`, which holds the keys x_train [n, 28, 28] uint8,
+            y_train [n], x_test and y_test. None takes `keras.datasets.mnist`, which downloads it.
+        cache_dir: Folder for the superpixels. None takes the environment variable TFPN_CACHE or, if
+            it is not set, ~/.cache/tfpn.
+        num_segments: Largest number of superpixels of an image, 1 to 784.
+        compactness: Weight of nearness against likeness in SLIC, above 0.
+        validation_fraction: Share of the training images in the validation part: the last ones of
+            a shuffle by `seed`. 0 for no such part.
         seed: Integer of at least 0.
-        limit: Take only so many training images (before the validation part is split off) and so
-            many test images, the first ones; None for all.
-        num_workers: The number of processes that build; None for one per core.
+        limit: Number of training images (before the validation part is split off) and of test
+            images to take, from the first on. None takes all.
+        num_workers: Number of processes that build the superpixels; None for one per core.
         progress: Whether to show the progress of building, if it takes long.
 
     Returns:
-        A `Dataset`; in each part `.x` has N = `num_segments`, d = 2, c = 1 in float32 and `.y` is
+        A `Dataset`. In each part `.x` has N = `num_segments`, d = 2, c = 1 in float32, and `.y` is
         the digit 0 to 9 (int64).
 
     Raises:
         ImportError: if scikit-image or joblib is not installed.
         FileNotFoundError: if `data_dir` holds no `mnist.npz`.
-        RuntimeError: if MNIST could not be downloaded.
+        RuntimeError: if the download of MNIST fails.
         TypeError: if an argument is not a number of the right kind.
-        ValueError: if an argument is out of range, or if a file does not hold what it should.
+        ValueError: if an argument is out of range, if the file does not hold MNIST's arrays, or if
+            the cache cannot be used.
 
     Example:
         With `folder` holding `mnist.npz`:
@@ -143,7 +143,7 @@ def _segment(image, num_segments, compactness):
     from skimage.segmentation import slic
 
     grey = image / 255
-    # slic takes n_segments as a wish: it may return more.
+    # slic may return more than n_segments.
     for n_segments in range(num_segments, 0, -1):
         labels = slic(
             grey,

@@ -1,4 +1,4 @@
-"""A table of your own, by the names of its columns."""
+"""Reads a table of your own by the names of its columns."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from tfpn.types import Array, PathLike
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """How examples come out of a table: `Readings` of any table with the same columns.
+    """The columns of a table, which read `Readings` from any table that has them.
 
     Attributes:
         coordinates: the `tfpn.tables.Coordinates`.
         values: the columns of readings.
         example: the column that says which example a row belongs to, or None for a single one.
         targets: the columns of an example's targets.
-        variance: of the readings' noise, a number, one for each column of values, or None.
+        variance: variance of the readings' noise: a number, one for each column of values, or None.
     """
 
     coordinates: tables.Coordinates
@@ -32,10 +32,10 @@ class Columns:
     variance: Any = None
 
     def read(self, frame: Any) -> "Readings":
-        """The rows of a pandas table that hold a reading, after checks.
+        """Checks a pandas table, and returns the rows that hold a reading.
 
         Raises:
-            ValueError: for missing columns, cells that are no numbers, or no reading.
+            ValueError: if columns are missing, if cells are not numbers, or if there is no reading.
         """
         label = [] if self.example is None else [self.example]
         tables.check_columns(frame, [*label, *self.coordinates.columns, *self.values])
@@ -58,13 +58,13 @@ class Readings:
     """The readings of a table.
 
     Attributes:
-        frame: the rows that hold one, a pandas DataFrame.
+        frame: the rows that hold a reading, a pandas DataFrame.
         places: their coordinates [rows, d].
         values: [rows, c], NaN where a channel was not read.
         rows: the number of each row's example.
         examples: the labels of the examples.
         variance: as in `Columns`.
-        names: of the channels.
+        names: the names of the channels.
     """
 
     frame: Any
@@ -76,19 +76,19 @@ class Readings:
     names: Sequence[str]
 
     def observed(self, kept: Any = True) -> dict[str, Array]:
-        """The observations of all examples, [B, ...] in float32, or of the rows ``kept``."""
+        """The observations of all examples, [B, ...] in float32, from the rows ``kept``."""
         some = [self._of(k, kept) for k in range(len(self.examples))]
         points, values = ([array[rows] for rows in some] for array in (self.places, self.values))
         found = observations(points, values, self.variance)
         return {key: array.astype(np.float32) for key, array in found.items()}
 
     def asked(self, kept: Any) -> tuple[Array, Array]:
-        """Points [B, M, d] and values [B, M, c] of the rows ``kept``, values of padding NaN."""
+        """Points [B, M, d] and values [B, M, c] of the rows ``kept``; padding has values of NaN."""
         some = [self._of(k, kept) for k in range(len(self.examples))]
         size = max(1, max(map(len, some)))
         query = np.zeros((len(some), size, self.places.shape[1]), np.float32)
         values = np.full((len(some), size, self.values.shape[1]), np.nan, np.float32)
-        query += self.places[:1].astype(np.float32)  # where there is nothing to ask
+        query += self.places[:1].astype(np.float32)  # the place of the padding
         for k, rows in enumerate(some):
             query[k, : len(rows)] = self.places[rows]
             values[k, : len(rows)] = self.values[rows]
@@ -100,12 +100,12 @@ class Readings:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Table(Dataset):
-    """A `Dataset` out of a table.
+    """A `Dataset` from a table.
 
     Args:
         task: "regression" or "field".
         columns: the `Columns`, which read other tables of the same kind.
-        readings: all the `Readings`, those that parts are to predict among them.
+        readings: all the `Readings`, including those that parts are to predict.
     """
 
     task: str = "field"
@@ -132,31 +132,34 @@ def table(
     seed: int = 0,
     data_dir: PathLike | None = None,
 ) -> Dataset:
-    """Reads a table of readings, a row for each place or time: .csv or .parquet.
+    """Reads a .csv or .parquet table with a row for each place or time.
 
-    Without ``targets`` the task is the field of the values: validation and test ask for readings at
-    places that are left out of all examples, given all others. With ``targets`` it is regression:
-    numbers of each example, of which some are left out.
+    Without ``targets`` the task is the field of the values. Some places are left out of all
+    examples, and validation and test ask for the readings there, given all others. With ``targets``
+    the task is regression: numbers of each example. Some examples are left out.
 
     Args:
-        file: the table. In a recipe, its place from the recipe's folder.
-        values: columns of what was read; an empty cell was not read. Several may be read apart.
+        file: the table. In a recipe, its path from the recipe's folder.
+        values: columns of readings. An empty cell was not read. A row need not have all of them.
         points: columns of the coordinates, such as ``["east", "north"]``.
-        time: a further column of coordinates that holds numbers or time stamps.
-        covariates: further columns of coordinates, known wherever something is asked, as a height.
-        example: the column that says which example a row belongs to, as a day or a patient; None
-            if all rows are one map or one series.
+        time: another column of coordinates, which holds numbers or time stamps.
+        covariates: further columns of coordinates, such as a height. They must be known at every
+            query point.
+        example: the column that says which example a row belongs to, such as a day or a patient.
+            None if all rows are one map or one series.
         targets: columns of numbers that are the same in all rows of an example.
-        variance: of the readings' noise besides what the model learns, a number or one for each of
-            the values.
+        variance: variance of the readings' noise, to which the model adds what it learns: a number
+            or one for each of the values.
         degrees: whether ``points`` are longitude and latitude on the globe.
-        time_zone: of time stamps that have none, such as "Europe/Berlin".
-        origin: the stamp from which times count, in hours; by default the first one of the table.
-        split_by: columns whose values say what is left out together, such as a station's name; by
-            default those of ``points``, or the time.
-        validation_fraction, test_fraction: of the places, or of the examples with ``targets``.
-        seed: of the split.
-        data_dir: a folder in which ``file`` lies.
+        time_zone: the time zone of stamps that have none, such as "Europe/Berlin".
+        origin: the stamp from which times count, in hours. The default is the first one of the
+            table.
+        split_by: columns that say which rows are left out together, such as a station's name. The
+            default is ``points`` or, without them, the time.
+        validation_fraction, test_fraction: shares of the places or, with ``targets``, of the
+            examples.
+        seed: seed of the split.
+        data_dir: a folder that holds ``file``.
 
     Returns:
         A `Dataset` whose parts hold targets [B, M, values], or [B, targets].
@@ -164,7 +167,8 @@ def table(
     Raises:
         ImportError: without pandas.
         OSError: if the file cannot be read.
-        ValueError: if columns are missing or hold no numbers, or if there is too little to split.
+        ValueError: if columns are missing or do not hold numbers, or if there are too few places or
+            examples to split.
     """
     check_fraction("validation_fraction", validation_fraction)
     check_fraction("test_fraction", test_fraction)
@@ -180,7 +184,7 @@ def table(
     place = tables.Coordinates(points, time, covariates, degrees, time_zone, origin)
     columns = Columns(place, list(values), example, list(targets), variance)
     readings = columns.read(frame)
-    if origin is None:  # other tables of this kind count from there too
+    if origin is None:  # other tables of this kind count from the same origin
         place = dataclasses.replace(place, origin=place.first(readings.frame))
         columns = dataclasses.replace(columns, coordinates=place)
     fractions = validation_fraction, test_fraction
@@ -234,7 +238,7 @@ def suggested(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _places_apart(readings, names, fractions, seed):
-    """Parts that ask for readings at places which all examples are without."""
+    """Parts that ask for readings at places that are left out of all examples."""
     tables.check_columns(readings.frame, names)
     place = readings.frame.groupby(names, sort=True, dropna=False).ngroup().to_numpy()
     kinds = _split(place.max() + 1, fractions, seed, f"place(s) of different {', '.join(names)}")
@@ -265,7 +269,7 @@ def _examples_apart(readings, columns, fractions, seed):
 
 
 def _target(readings, name):
-    """A target of each example, NaN where it has none."""
+    """The target of each example, NaN if it has none."""
     tables.check_columns(readings.frame, [name])
     column = tables.numbers(readings.frame, name, gaps=True)
     if not np.isfinite(column).any():
@@ -275,8 +279,8 @@ def _target(readings, name):
         some = np.unique(column[(readings.rows == k) & np.isfinite(column)])
         if len(some) > 1:
             raise ValueError(
-                f"column {name!r} holds {some[0]:g} and {some[1]:g} in the example {label!r}: a "
-                "target is one number of an example, in all of its rows or in one."
+                f"column {name!r} holds {some[0]:g} and {some[1]:g} in the example {label!r}: give "
+                "one target for each example, in all of its rows or in one."
             )
         if len(some):
             found[k] = some[0]
@@ -289,9 +293,9 @@ def _split(count, fractions, seed, what):
     sizes = [max(size, int(fraction > 0)) for size, fraction in zip(sizes, fractions, strict=True)]
     if count - sum(sizes) < 2:
         raise ValueError(
-            f"there are {count} {what}, which leaves {max(count - sum(sizes), 0)} to learn from "
-            f"after {sizes[0]} for validation and {sizes[1]} for the test: it takes at least 2; "
-            "give validation_fraction=0 and test_fraction=0, or more data."
+            f"there are {count} {what}, and {sizes[0]} for validation and {sizes[1]} for the test "
+            f"leave {max(count - sum(sizes), 0)} to train on: at least 2 are needed. Give "
+            "validation_fraction=0 and test_fraction=0, or more data."
         )
     kinds = np.zeros(count, int)
     order = np.random.default_rng(seed).permutation(count)

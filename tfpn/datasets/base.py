@@ -23,7 +23,7 @@ def on_disk(x: Mapping[str, Any]) -> bool:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Part:
-    """One part of a data set: examples and what they are labelled with.
+    """One part of a data set: examples and their labels.
 
     Args:
         x: Observations, a dict of NumPy arrays "points" [B, N, d], "values" [B, N, c] and
@@ -72,17 +72,17 @@ class Part:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TargetPart:
-    """One part of a data set of numbers: examples and what is to be predicted.
+    """One part of a data set of numbers: examples and their targets.
 
     Args:
         x: Observations, as in `Part`.
-        y: Targets in floating point, NaN where nothing was measured: [B, K] of the examples, or
+        y: Targets in floating point, NaN where nothing was measured: [B, K] for the examples, or
             [B, M, c] at the query points.
         query: Query points [B, M, d], or None.
-        names: Of the targets, along the last axis; or ().
+        names: Names of the targets along the last axis, or ().
 
     Raises:
-        TypeError, ValueError: if `x` are not observations, or `y` and `query` do not go with them.
+        TypeError, ValueError: if `x` are not observations, or if `y` and `query` do not fit them.
 
     Example:
         >>> import tfpn
@@ -151,7 +151,7 @@ validation=Part(180 examples, N = 20, d = 2, c = 1), test=Part(359 examples, N =
     name: str
     description: str
 
-    #: What is predicted; of other data sets "regression" or "field".
+    #: The task: "classification", "regression" or "field".
     task = "classification"
 
     def __repr__(self):
@@ -192,7 +192,7 @@ def check_fraction(name: str, value: Any) -> None:
 
 
 def pad(x: Observations, num_points: int) -> dict[str, Array]:
-    """Pads observations at the end of their points to the length `num_points`."""
+    """Pads observations at the end to `num_points` points."""
     missing = ((0, 0), (0, num_points - x["points"].shape[1]), (0, 0))
     return {
         key: np.pad(array, missing, constant_values=np.inf if key == "variance" else 0)
@@ -201,7 +201,7 @@ def pad(x: Observations, num_points: int) -> dict[str, Array]:
 
 
 def write_cache(path: Path, key: Any, arrays: Mapping[str, Any]) -> None:
-    """Writes an npz cache that `read_cache` reads, whole or not at all."""
+    """Writes an npz cache for `read_cache`, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     file = io.BytesIO()
     np.savez_compressed(file, **{"key": json.dumps(key), **arrays})
@@ -209,13 +209,13 @@ def write_cache(path: Path, key: Any, arrays: Mapping[str, Any]) -> None:
 
 
 def read_cache(path: PathLike, key: Any, names: Sequence[str]) -> Any:
-    """Arrays of an npz cache by name, after checking that it is whole and built for ``key``."""
+    """The arrays of an npz cache by name; raises ValueError unless it is whole and for ``key``."""
     advice = "Delete it, and it will be built anew."
     try:
         with np.load(path, allow_pickle=False) as file:
             found = json.loads(str(file["key"]))
             arrays = {name: file[name] for name in names}
-    # What a broken archive raises depends on where it is broken.
+    # The error of a broken archive depends on where it is broken.
     except Exception as error:
         raise ValueError(
             f"The cache {path} cannot be read ({type(error).__name__}: {error}). {advice}"
