@@ -143,7 +143,7 @@ def test_a_start_that_was_cut_off_does_not_block_a_search(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["recipe.toml", "search.json"]
     (tmp_path / "search.json").unlink()
     (tmp_path / "recipe.toml").write_text("# of a run\n" + recipes.dumps(recipe))
-    with pytest.raises(RunError, match="holds something that is no search"):
+    with pytest.raises(RunError, match="holds something other than a search"):
         search._open(tmp_path, recipe, {"space": {}}, resume=True, overwrite=False)
 
 

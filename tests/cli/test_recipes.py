@@ -184,7 +184,7 @@ def test_augmentation_is_optional_and_off_by_default():
         ("training.patience=-1", "give a number of epochs, or 0"),
         ("training.monitor=val_f1", "give one of val_loss, val_accuracy, val_auroc"),
         ("training.monitor=[]", r"found \[\] \(list\); give a value of type str"),
-        ("training.monitor=val_auroc", "which is of two classes, and the model has 10"),
+        ("training.monitor=val_auroc", "which needs two classes, but the model has 10"),
     ],
 )
 def test_training_options_are_checked(assignment, message):
@@ -207,7 +207,7 @@ def test_models_with_statics_need_data_with_statics():
     flat = {**data.train.x, "points": data.train.x["points"][..., :1]}
     part = types.SimpleNamespace(x=flat, y=data.train.y)
     data = types.SimpleNamespace(train=part, validation=None, test=None)
-    with pytest.raises(recipes.RecipeError, match="digits has no statics, which the model takes"):
+    with pytest.raises(recipes.RecipeError, match="digits has no statics, but the model takes"):
         recipes.check_data(resolved, model, data)
     part.statics = part.statics_variance = np.zeros((len(part.y), 2))
     with pytest.raises(recipes.RecipeError, match="model.num_statics: found 3.* 2 statics; give 2"):

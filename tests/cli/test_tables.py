@@ -136,7 +136,7 @@ def test_what_predict_cannot_do_is_one_line(mapped, tmp_path):
 
 def test_the_search_is_for_classifiers(tmp_path):
     outcome = command("tune", "spot-heights", "--output", tmp_path / "tune")
-    refused(outcome, "[data] table: found the task field; the search is for classifiers")
+    refused(outcome, "[data] table: found the task field; the search works for classifiers only")
 
 
 def write_recipe(tmp_path, table, *lines, model=(), training=()):
@@ -185,7 +185,7 @@ def test_regression_is_trained_measured_and_predicted(tmp_path, all_eagerly):
     assert all(float(line[2]) > 0.0 for line in lines[1:])
     refused(command("predict", run), "give the table of the examples")
     unwise = command("train", recipe, "--epochs", "0", "--output", tmp_path / "other")
-    refused(unwise, "training.epochs: found 0; give at least 1: only fields")
+    refused(unwise, "training.epochs: found 0; give at least 1: only a field")
 
 
 def test_wrong_tables_and_recipes_are_one_line(tmp_path):

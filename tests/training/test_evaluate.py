@@ -51,7 +51,7 @@ def test_a_box_averages_over_the_logits(part):
 def test_broken_weights_are_an_error(part):
     model = small()
     model.get_layer("head").bias.assign([0.0, np.nan, 0.0])
-    with pytest.raises(training.RunError, match="not finite; its weights are broken"):
+    with pytest.raises(training.RunError, match="not finite: its weights are broken"):
         training.evaluate(model, part)
     with pytest.raises(training.RunError, match="not finite"):
         training.probabilities([[np.inf, 0.0]])

@@ -163,7 +163,7 @@ def test_a_trial_that_kills_the_process_again_and_again_is_given_up(formula, tmp
 
 def test_damaged_and_foreign_folders_are_not_touched(formula, tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(training.RunError, match="holds something that is no search"):
+    with pytest.raises(training.RunError, match="holds something other than a search"):
         search(tmp_path, overwrite=True)
     with pytest.raises(training.RunError, match="is a file"):
         search(tmp_path / "thesis.tex")
@@ -182,7 +182,7 @@ def test_damaged_and_foreign_folders_are_not_touched(formula, tmp_path):
         (["training.patience=2"], {}, "training.patience=2: training.patience.*training.epochs"),
         ([], {"algorithm": "grid"}, "algorithm: found 'grid'; give one of hyperband, random"),
         ([], {"objective": "val_loss"}, "objective: found 'val_loss'; give one of val_nll"),
-        ([], {"objective": "val_auroc"}, "val_auroc', which is of two classes, .* has 10"),
+        ([], {"objective": "val_auroc"}, "val_auroc', which needs two classes, .* has 10"),
         ([], {"max_trials": 0}, "max_trials: found 0; give an integer of at least 1"),
         (
             [],

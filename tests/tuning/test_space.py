@@ -38,7 +38,7 @@ def test_set_values_stay_and_given_ones_vary():
         ("data.keep", [5, 6], "give section.key with a key of model, training, augmentation"),
         ("model.name", ["PNCNN"], "give section.key"),
         ("model.channels", [], r"found \[\]"),
-        ("model.channels", [2, "many"], "give different numbers, or texts"),
+        ("model.channels", [2, "many"], "give different numbers; or texts"),
         ("model.channels", [2, 2], "give different numbers"),
         ("model.channels", [0, 2], "model.channels: found 0; give an integer of at least 1"),
         ("model.channels", [2, 2.5], r"model.channels: found 2.0 \(float\)"),

@@ -20,9 +20,8 @@ def digits(
 
     The 1,797 images come with scikit-learn, so there is no download. Each image keeps its own
     random set of pixels. Points are the pixels' (column, row) / 7 in the unit square, row by row.
-    Values are the pixels' intensities, from which the mean is subtracted before division by the
-    standard deviation. Both come from the kept pixels of the training part. The values are exact
-    (variance 0). The parts are stratified by class.
+    Values are (intensity - mean) / standard deviation, with mean and standard deviation of the kept
+    pixels of the training part. They are exact (variance 0). The parts are stratified by class.
 
     With `views` above 1 the training part holds each of its images that many times, each time at
     another random set of pixels. Each example still has `keep` pixels, but the views together show

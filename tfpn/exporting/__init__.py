@@ -1,7 +1,7 @@
-"""Models as files for other runtimes: ONNX.
+"""Writes models as ONNX files for other runtimes.
 
-For TensorFlow itself there is Keras's ``model.export(path)``, a SavedModel with free numbers of
-examples and points, and for Keras ``model.save("model.keras")``.
+For TensorFlow use Keras's ``model.export(path)``, which writes a SavedModel with free numbers of
+examples and points. For Keras use ``model.save("model.keras")``.
 """
 
 from tfpn.exporting._onnx import onnx

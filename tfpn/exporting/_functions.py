@@ -1,8 +1,7 @@
-"""Cholesky factor, triangular systems and erfc out of ONNX's own operations.
+"""Cholesky factors, triangular systems and erfc, built from ONNX's own operations.
 
-ONNX has no operation for them. Here they are functions of the domain "tfpn" that travel in the
-file, so that any runtime can carry them out. The linear algebra is loops over the columns, with
-batches in any number of leading axes.
+ONNX has no operation for them. They are functions of the domain "tfpn" inside the file, so that any
+runtime can compute them. The linear algebra loops over the columns, with any number of batch axes.
 """
 
 import math
@@ -15,7 +14,7 @@ from tfpn.math.activations.rectified import M2_COEFFICIENTS
 
 DOMAIN = "tfpn"
 OPSET = 18
-DTYPES = ("float", "double")  # as ONNX writes them
+DTYPES = ("float", "double")  # their names in ONNX
 
 _HEAD = f"""
 <domain: "{DOMAIN}", opset_import: ["" : {OPSET}]>
@@ -29,7 +28,7 @@ _HEAD = f"""
   last = Constant <value = int64[1] {{{{-1}}}}> ()
   range = Range (zero, n, one)
 """
-# left is what remains after i steps, and found the columns or rows known by then.
+# `left` is the matrix that remains after i steps; `found` holds the columns or rows known so far.
 _LOOP = """<body = step (int64 i, bool go, {dtype}[] left, {dtype}[] found)
     => (bool on, {dtype}[] next_left, {dtype}[] next_found) {{
     on = Identity (go)
@@ -88,10 +87,10 @@ _BACKWARD = {
 def functions() -> list[Any]:
     """The functions that a file may call: ``Cholesky_float`` and so on.
 
-    ``Cholesky`` takes symmetric matrices [..., n, n] and gives their lower factors;
-    ``SolveLower`` and ``SolveLowerTransposed`` solve with lower matrices a [..., n, n], or their
-    transposes, for b [..., n, m]. ``Erfc_double`` is there because runtimes know the error function
-    in single precision only.
+    ``Cholesky`` returns the lower factors of symmetric matrices [..., n, n]. ``SolveLower`` and
+    ``SolveLowerTransposed`` solve systems with lower matrices a [..., n, n], or their transposes,
+    for b [..., n, m]. ``Erfc_double`` is needed because runtimes have the error function in single
+    precision only.
     """
     return [onnx.parser.parse_function(_erfc())] + [
         onnx.parser.parse_function(text)
@@ -110,7 +109,7 @@ def _function(name, inputs, body, dtype, **parts):
 
 
 def _erfc():
-    """2 Phi(-sqrt(2) x), as `tfpn.math.activations.rectified` computes it, in double precision."""
+    """2 Phi(-sqrt(2) x) in double precision, computed as in `tfpn.math.activations.rectified`."""
     lines = []
 
     def constant(name, value):

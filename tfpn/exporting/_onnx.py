@@ -12,18 +12,17 @@ from tfpn.types import Model, PathLike
 def onnx(model: Model, path: PathLike) -> None:
     """Writes a model's predictions as an ONNX file, with free numbers of examples and points.
 
-    The file computes what ``model(x, training=False)`` does, but for the checks of the data: a
-    negative variance or NaN goes unnoticed. ONNX has no Cholesky factorisation and no triangular
-    solver; the file carries them as functions made of ONNX's own operations, loops that take
-    longer than TensorFlow's kernels. Inputs are float32 arrays by the names of the model's inputs,
-    the output is "output", or "output_values" and so on where the model gives a dict.
+    The file computes the same as ``model(x, training=False)``, but without the checks of the data:
+    a negative variance or NaN goes unnoticed. ONNX has no Cholesky factorisation and no triangular
+    solver. The file holds them as functions made of ONNX's own operations. Their loops take longer
+    than TensorFlow's kernels. Inputs are float32 arrays with the names of the model's inputs. The
+    output is "output", or "output_values" and so on if the model returns a dict.
 
-    `PNCNN` can be exported with ``uncertainty="diagonal"`` and "none", noise of both kinds, and
-    pooling over the space or a box, and so can models of the layers that it is made of. What has
-    no ONNX form is named in an error: the eigenvectors of "low_rank", the random numbers of
-    "sampled", the Bessel functions of a disc, the complex matrices of `SteerablePNConv`, and the
-    loop over channels with priors of their own, that of `PNTimeSeriesClassifier`, in which tf2onnx
-    loses the shapes.
+    You can export a `PNCNN` with ``uncertainty="diagonal"`` or "none", noise of both kinds, and
+    pooling over the space or a box. You can also export models of the same layers. An error names
+    what has no ONNX form: the eigenvectors of "low_rank", the random numbers of "sampled", the
+    Bessel functions of a disc, the complex matrices of `SteerablePNConv`, and the loop over
+    channels with their own priors in `PNTimeSeriesClassifier`, in which tf2onnx loses the shapes.
 
     Args:
         model: a Keras model whose input is a dict of float32 tensors.
@@ -32,8 +31,8 @@ def onnx(model: Model, path: PathLike) -> None:
     Raises:
         ImportError: if the packages onnx and tf2onnx are missing.
         TypeError: if ``model`` is not a Keras model with known inputs.
-        ValueError: if inputs are not float32, or if operations of the model have no ONNX form;
-            nothing is written then.
+        ValueError: if inputs are not float32, or if operations of the model have no ONNX form. Then
+            nothing is written.
 
     Example:
 
@@ -56,7 +55,7 @@ def onnx(model: Model, path: PathLike) -> None:
     @tf.function(input_signature=[signature])
     def predict(x):
         output = model(x, training=False)
-        # Names of their own: in ONNX an output must not be called as an input is.
+        # In ONNX an output must not have the name of an input.
         if isinstance(output, dict):
             return {f"output_{key}": tensor for key, tensor in output.items()}
         return {"output": output}

@@ -1,4 +1,4 @@
-"""From TensorFlow's operations to those of ONNX."""
+"""Translates TensorFlow's operations into those of ONNX."""
 
 import logging
 from typing import Any
@@ -18,11 +18,11 @@ def translate(predict: Any) -> Any:
     """Translates a concrete function with named outputs.
 
     Returns:
-        The ONNX model, and the names of the operations in it that ONNX does not have.
+        The ONNX model, and the names of its operations that ONNX does not have.
     """
     logger = logging.getLogger("tf2onnx")
     level = logger.level
-    logger.setLevel(logging.CRITICAL)  # what is not supported is returned
+    logger.setLevel(logging.CRITICAL)  # the caller reports unsupported operations
     try:
         model = _converted(predict)
     finally:
@@ -33,13 +33,13 @@ def translate(predict: Any) -> Any:
 
 
 def write(model: Model, path: PathLike) -> None:
-    """Writes an ONNX model that has been checked."""
+    """Checks an ONNX model and writes it."""
     onnx.checker.check_model(model)
     files.write(path, model.SerializeToString())
 
 
 def _converted(predict):
-    """The ONNX model of a concrete function; operations without ONNX form are left in it."""
+    """The ONNX model of a concrete function; it keeps operations without an ONNX form."""
     inputs = [tensor.name for tensor in predict.inputs if tensor.dtype != tf.resource]
     outputs = [tensor.name for tensor in predict.outputs]
     names = {tensor.name: tensor.name.split(":")[0] for tensor in predict.inputs}
@@ -57,13 +57,13 @@ def _converted(predict):
             output_names=outputs,
             tensors_to_rename=names,
         )
-        # Sorted only: tf2onnx merges reshapes that keep an axis of another shape, wrongly, and
-        # runtimes optimise a file when they load it.
+        # Only sort the graph: tf2onnx's optimisers merge some reshapes wrongly, and runtimes
+        # optimise a file when they load it.
         return tf2onnx.optimizer.optimize_graph(converted, optimizers={}).make_model("tfpn")
 
 
 def _nodes(model):
-    """All nodes of a model, those in the bodies of its loops and conditions included."""
+    """All nodes of a model, including those in the bodies of its loops and conditions."""
     graphs = [model.graph]
     while graphs:
         for node in graphs.pop().node:
@@ -75,7 +75,7 @@ def _is_known(node):
     return node.domain or onnx.defs.has(node.op_type)
 
 
-# --- TensorFlow operations that tf2onnx does not translate, or not for infinities
+# --- TensorFlow operations that tf2onnx does not translate, or translates wrongly for infinities
 
 
 def _rename(node, name, domain=""):
@@ -97,7 +97,7 @@ def _linear_algebra(graph, node, *_):
     name = node.type
     if name == "MatrixTriangularSolve":
         if not node.get_attr_value("lower", True):
-            return  # stays unknown
+            return  # the operation stays unknown
         name = "SolveLowerTransposed" if node.get_attr_value("adjoint", False) else "SolveLower"
     dtype = {TensorProto.FLOAT: "float", TensorProto.DOUBLE: "double"}[
         graph.get_dtype(node.output[0])

@@ -1,12 +1,16 @@
-"""Recipes: TOML files that say which data, which model and which training make a result.
+"""Recipes: TOML files with the data, the model and the training of a result.
 
-A recipe has a ``name`` and up to four sections. ``[data]`` holds the name of a loader of
-`tfpn.datasets` and that loader's arguments, ``[model]`` the name of a class of `tfpn.models` and
-its constructor's arguments, ``[training]`` the keys of `Training`, and the optional
-``[augmentation]`` the ranges of `tfpn.augmentation.jitter`, as ``thin = [0.1, 1.0]`` the share of
-readings that `tfpn.augmentation.thin` keeps, and as ``noise = 1.5`` the highest standard deviation
-of `tfpn.augmentation.add_noise`. The arguments are read from the annotated signatures, so a recipe
-can say everything that code can say and nothing else.
+A recipe has a ``name`` and up to four sections:
+
+- ``[data]``: the name of a loader of `tfpn.datasets`, and its arguments.
+- ``[model]``: the name of a class of `tfpn.models`, and its constructor's arguments.
+- ``[training]``: the keys of `Training`.
+- ``[augmentation]`` (optional): the ranges of `tfpn.augmentation.jitter`; ``thin``, the share of
+  readings that `tfpn.augmentation.thin` keeps, such as ``[0.1, 1.0]``; and ``noise``, the highest
+  standard deviation of `tfpn.augmentation.add_noise`, such as ``1.5``.
+
+The arguments come from the annotated signatures. So a recipe can say what code can say, as far as
+TOML can hold it.
 """
 
 from tfpn.recipes.building import build_model, check_data, load_data, model_inputs

@@ -1,4 +1,4 @@
-"""The arguments that a recipe may give: names, types and defaults, out of signatures."""
+"""The arguments that a recipe may give: names, types and defaults, from signatures."""
 
 import dataclasses
 import inspect
@@ -11,27 +11,27 @@ from typing import Any
 from tfpn.recipes.reading import RecipeError
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-# What TOML holds, by the name that messages give it. A whole number is a float as well.
+# The types that TOML holds, by their names in messages. A whole number is a float, too.
 _PLAIN = {"bool": bool, "int": int, "float": float, "str": str, "list": list, "table": dict}
 
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
-    """An argument's annotation and its default, None without one."""
+    """An argument's annotation and its default (None if it has none)."""
 
     annotation: Any
     default: Any
 
     @property
     def plain(self) -> Any:
-        """The default as TOML holds it, or None for one that TOML cannot hold."""
+        """The default as TOML holds it, or None if TOML cannot hold it."""
         return _plain(self.default)
 
     def read(self, value: Any, what: str) -> Any:
-        """A value out of TOML, checked against the annotation; a whole number becomes a float.
+        """Checks a value from TOML against the annotation; turns whole numbers into floats.
 
         Raises:
-            RecipeError: a value of another type; ``what`` begins the message.
+            RecipeError: if the value has another type. The message begins with ``what``.
 
         >>> Argument(float | None, 0.1).read(2, "model.feature_noise")
         2.0
@@ -48,7 +48,7 @@ class Argument:
 
 
 def arguments_of(function: Callable[..., Any]) -> dict[str, Argument]:
-    """The named arguments of a function or of a class's constructor, but for ``name``."""
+    """The named arguments of a function or of a class's constructor, without ``name``."""
     constructor = function.__init__ if inspect.isclass(function) else function
     hints = typing.get_type_hints(constructor)
     return {
@@ -59,7 +59,7 @@ def arguments_of(function: Callable[..., Any]) -> dict[str, Argument]:
 
 
 def _kinds(annotation: Any) -> list[str]:
-    """The names in `_PLAIN` of what an annotation allows, as far as TOML can hold it."""
+    """The names in `_PLAIN` of the types that an annotation allows and TOML can hold."""
     origin = typing.get_origin(annotation)
     if annotation is Any:
         return list(_PLAIN)
@@ -81,12 +81,12 @@ def _kinds(annotation: Any) -> list[str]:
 
 
 def _kind(value: Any) -> str:
-    """The name in `_PLAIN` of a value's own type, "" for dates, which nothing takes."""
+    """The name in `_PLAIN` of a value's type; "" for dates, which no argument takes."""
     return next((name for name, kind in _PLAIN.items() if type(value) is kind), "")
 
 
 def _plain(value: Any) -> Any:
-    """A default as TOML holds it, or None for one that TOML cannot hold."""
+    """A default as TOML holds it, or None if TOML cannot hold it."""
     if isinstance(value, tuple | list):
         items = [_plain(item) for item in value]
         return None if None in items else items

@@ -1,4 +1,4 @@
-"""The data set and the model of a recipe, and whether they go together."""
+"""Loads the data set of a recipe, builds its model, and checks that they fit each other."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tfpn.recipes.checking import loader, model_class
 from tfpn.recipes.reading import Recipe, RecipeError
 from tfpn.types import Array, Model
 
-# What moves points in [augmentation].
+# The keys of [augmentation] that move points.
 _MOVES = ("rotation", "shift", "scale", "shear")
 
 
@@ -17,7 +17,7 @@ def load_data(recipe: Recipe) -> Any:
     """Loads the data set of a resolved recipe.
 
     Raises:
-        RecipeError: a file is missing, a package is missing, or the loader refuses an argument.
+        RecipeError: if a file or a package is missing, or the loader refuses an argument.
     """
     return _call(recipe, "data", loader(recipe))
 
@@ -26,7 +26,7 @@ def build_model(recipe: Recipe) -> Model:
     """Builds the (uncompiled) model of a resolved recipe.
 
     Raises:
-        RecipeError: the model refuses an argument.
+        RecipeError: if the model refuses an argument.
     """
     values = recipe.sections["model"]
     regression = {"num_classes": None} if "num_outputs" in values else {}
@@ -38,11 +38,12 @@ def check_data(recipe: Recipe, model: Model, data: Any) -> None:
 
     Args:
         recipe: the resolved `Recipe` of both.
-        model: the model, as `build_model` makes it.
-        data: the data set, as `load_data` loads it.
+        model: the model, from `build_model`.
+        data: the data set, from `load_data`.
 
     Raises:
-        RecipeError: the model's dimension, channels or number of classes do not suit the data.
+        RecipeError: if the model's dimension, channels, classes or outputs do not fit the data; or
+            if the recipe asks for something that its task does not have.
     """
     parts = [part for part in (data.train, data.validation, data.test) if part is not None]
     name = recipe.sections["data"]["name"]
@@ -63,8 +64,8 @@ def check_data(recipe: Recipe, model: Model, data: Any) -> None:
     for key in model.input:
         if key not in KEYS and not hasattr(parts[0], key):
             raise RecipeError(
-                f"[data] {name} has no {key}, which the model takes beside the observations; give "
-                "the loader's argument that keeps them, or a model without them"
+                f"[data] {name} has no {key}, but the model takes them beside the observations; "
+                "give the loader's argument that keeps them, or a model without them"
             )
     found = {key: model.input[key].shape[-1] for key in ("statics",) if key in model.input}
     for key, size in found.items():
@@ -88,7 +89,7 @@ def check_data(recipe: Recipe, model: Model, data: Any) -> None:
     if classes != 2 and monitor in ("val_auroc", "val_average_precision"):
         raise RecipeError(
             f"{recipe.origin('training', 'monitor')}: training.monitor: found {monitor!r}, which "
-            f"is of two classes, and the model has {classes}; give val_loss or val_accuracy"
+            f"needs two classes, but the model has {classes}; give val_loss or val_accuracy"
         )
     if highest >= classes:
         wanted = f"labels from {lowest} to {highest}; give at least {highest + 1}"
@@ -96,7 +97,7 @@ def check_data(recipe: Recipe, model: Model, data: Any) -> None:
 
 
 def _check_targets(recipe, model, data, refuse):
-    """Checks that a model of numbers predicts those of a data set."""
+    """Checks that a model of numbers predicts the targets of a data set."""
     wanted, found = data.train.y.shape[-1], recipe.sections["model"].get("num_outputs", 0)
     if found != wanted:
         refuse("num_outputs", found, f"{wanted} targets; give {wanted}")
@@ -112,18 +113,18 @@ def _check_targets(recipe, model, data, refuse):
         if list(np.atleast_1d(training[key])) != list(np.atleast_1d(usual)):
             raise RecipeError(
                 f"{recipe.origin('training', key)}: training.{key}: found {training[key]!r}, which "
-                "is of classifiers; leave it out"
+                "works for classifiers only; leave it out"
             )
     ranges = recipe.sections["augmentation"]
     if data.task == "field" and (ranges["thin"] or any(ranges[k] for k in _MOVES)):
-        raise RecipeError("[augmentation] is of classifiers and regression; leave it out")
+        raise RecipeError("[augmentation] works for classifiers and regression only; leave it out")
 
 
 def model_inputs(model: Model, part: Any) -> dict[str, Array]:
-    """What a model takes of a part of a data set, by name.
+    """A model's inputs from a part of a data set, by name.
 
-    The observations, and where the model has further inputs, the part's arrays of those names, as
-    the statics of `tfpn.datasets.physionet2012`.
+    These are the observations and, if the model has further inputs, the part's arrays of those
+    names, such as the statics of `tfpn.datasets.physionet2012`.
 
     >>> import tfpn
     >>> part = tfpn.datasets.digits(keep=5).test

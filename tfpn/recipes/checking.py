@@ -1,4 +1,4 @@
-"""Checks of a recipe's keys and values, and its defaults."""
+"""Checks a recipe's keys and values, and fills in its defaults."""
 
 import dataclasses
 import inspect
@@ -23,15 +23,15 @@ class Training:
     seed: int = 0
     # One weight for each class, which multiplies the loss of its examples; [] for none.
     class_weight: Sequence[float] = ()
-    # Epochs without improvement of `monitor` after which to stop, 0 for never. With a number the
-    # run keeps the weights of the best epoch.
+    # Number of epochs without improvement of `monitor` after which to stop; 0 for never. A run that
+    # may stop keeps the weights of the best epoch.
     patience: int = 0
     monitor: str = "val_loss"
-    # Whether batches hold examples of like length and are cut to the longest of them.
+    # Whether batches hold examples of similar length and are cut to the longest one.
     by_length: bool = False
 
 
-# What `monitor` may name, and whether more of it is better.
+# The choices of `monitor`, and whether a larger value is better ("max").
 MONITORS = {
     "val_loss": False,
     "val_accuracy": True,
@@ -48,11 +48,11 @@ def resolve(recipe: Recipe) -> Recipe:
         recipe: a `Recipe`.
 
     Returns:
-        A new `Recipe` in which every value that TOML can hold is written out. A recipe without the
-        section "data", for data from elsewhere, stays without.
+        A new `Recipe` with every value that TOML can hold. A recipe without the section "data", for
+        data from elsewhere, stays without it.
 
     Raises:
-        RecipeError: an unknown data set, model or key, a wrong type, or a value out of range.
+        RecipeError: for an unknown data set, model or key, a wrong type, or a value out of range.
     """
     sections = {"training": _filled(recipe, "training", arguments_of(Training))}
     _check_training(recipe, sections["training"])
@@ -70,9 +70,9 @@ def resolve(recipe: Recipe) -> Recipe:
     if sections.get("data", {}).get("name") == "table":
         sections["model"] |= _of_table(recipe, sections["data"], given)
         if not sections["data"].get("targets") and "epochs" not in recipe.sections["training"]:
-            sections["training"]["epochs"] = 0  # kriging
+            sections["training"]["epochs"] = 0  # kriging needs no training
     if "num_outputs" in sections["model"] and "num_classes" not in given:
-        del sections["model"]["num_classes"]  # TOML has no word for none
+        del sections["model"]["num_classes"]  # TOML cannot say None
     _check_counts(recipe, sections["model"])
     ordered = {section: sections[section] for section in SECTIONS if section in sections}
     return Recipe(recipe.name, ordered, recipe.source, recipe.overridden)
@@ -112,10 +112,10 @@ def _filled(recipe: Recipe, section: str, known: Mapping[str, Argument]) -> dict
 
 
 def _augmentation():
-    """The keys of [augmentation]: the ranges of `jitter`, and of `thin` what a model leaves open.
+    """The keys of [augmentation]: those of `jitter`, and of `thin` what the model leaves open.
 
-    ``thin`` is that function's ``keep``, ``noise`` the ``highest`` of `add_noise`; by default no
-    reading is dropped and no noise added.
+    ``thin`` is the ``keep`` of `thin`, and ``noise`` is the ``highest`` of `add_noise`. By default
+    no reading is dropped and no noise added.
     """
     functions = augmentation.jitter, augmentation.thin, augmentation.add_noise
     moves, thins, noise = (arguments_of(function) for function in functions)
@@ -136,7 +136,7 @@ def _check_augmentation(recipe, found):
             elif key != "thin":
                 augmentation.check_range(key, value)
         except (TypeError, ValueError) as error:
-            # The function's argument has another name than the key.
+            # The key is named otherwise than the function's argument.
             text = str(error).replace("keep:", "thin:", 1)
             raise RecipeError(
                 f"{recipe.origin('augmentation', key)}: augmentation.{text}"
@@ -151,7 +151,7 @@ def _check_training(recipe, training):
     data = recipe.sections.get("data", {})
     if training["epochs"] == 0 and data.get("name") == "table":
         if data.get("targets"):
-            refuse("epochs", "at least 1: only fields are predicted without training")
+            refuse("epochs", "at least 1: only a field can do without training")
     elif training["epochs"] < 1:
         refuse("epochs", "an integer of at least 1")
     if training["batch_size"] < 1:
@@ -162,7 +162,7 @@ def _check_training(recipe, training):
         refuse("schedule", f"one of {', '.join(SCHEDULES)}")
     if training["patience"] < 0:
         refuse("patience", "a number of epochs, or 0 to train all of them")
-    if training["monitor"] not in tuple(MONITORS):  # a list has no hash
+    if training["monitor"] not in tuple(MONITORS):  # a list, which has no hash, may be given
         refuse("monitor", f"one of {', '.join(MONITORS)}")
     weights = training["class_weight"]
     if not all(isinstance(w, int | float) and 0 < w < math.inf for w in weights):
@@ -172,7 +172,7 @@ def _check_training(recipe, training):
 
 
 def _of_table(recipe, data, given):
-    """The model's arguments that follow from a table's; its file gets its whole path."""
+    """The model's arguments that follow from a table's. Makes the table's path absolute."""
     from tfpn.datasets._table import suggested
 
     for key in ("file", "values"):
@@ -189,9 +189,9 @@ def _of_table(recipe, data, given):
 
 
 def _check_counts(recipe, values):
-    """Refuses a [model] number below 1 where the default is an integer: these are all counts.
+    """Refuses a [model] number below 1 if the default is an integer: these are all counts.
 
-    A default of 0 stands for none.
+    If the default is 0, which stands for none, 0 is allowed.
     """
     for key, argument in arguments_of(model_class(recipe)).items():
         default = argument.default

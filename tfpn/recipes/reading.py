@@ -1,4 +1,4 @@
-"""Recipes as files: reading, overriding, writing and comparing them."""
+"""Recipes as files: reads, overrides, writes and compares them."""
 
 import dataclasses
 import difflib
@@ -15,7 +15,7 @@ SECTIONS = ("data", "model", "training", "augmentation")
 
 
 class RecipeError(ValueError):
-    """A recipe that cannot be used; the message names the file, the key and what was found."""
+    """A recipe cannot be used. The message names the file and the key, and what was found."""
 
 
 @dataclasses.dataclass
@@ -23,11 +23,11 @@ class Recipe:
     """A recipe's name, its sections, and where each value came from.
 
     Attributes:
-        name: what the recipe is called; a run's default folder is named after it.
+        name: the recipe's name, which also names a run's default folder.
         sections: dict of "data", "model", "training" and "augmentation", each a dict of plain TOML
             values.
-        source: the file the recipe was read from, for error messages.
-        overridden: dict from (section, key) to the command-line text that set that value.
+        source: the file that the recipe came from, for error messages.
+        overridden: dict from (section, key) to the command-line text that set the value.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Recipe:
 def models_folder() -> Path:
     """The folder of the reference models: ``models/`` of the checkout or of the installation."""
     package = Path(__file__).resolve().parents[1]
-    # A wheel carries models/ inside the package; a checkout has it next to the package.
+    # A wheel holds models/ inside the package; a checkout has it next to the package.
     for folder in (package / "_models", package.parent / "models"):
         if folder.is_dir():
             return folder
@@ -63,13 +63,14 @@ def load(recipe: PathLike) -> Recipe:
     """Reads a recipe.
 
     Args:
-        recipe: a name out of `names()`, or the path of a TOML file.
+        recipe: a name from `names()`, or the path of a TOML file.
 
     Returns:
-        A `Recipe` as written in the file; see `resolve` for the checks and the defaults.
+        A `Recipe` with the values of the file. `resolve` checks them and adds the defaults.
 
     Raises:
-        RecipeError: no such recipe, not TOML, a section that does not exist, or no name.
+        RecipeError: if there is no such recipe, if it is not TOML, if a section is unknown, or if
+            it has no name.
 
     >>> load("digits").sections["data"]["name"]
     'digits'
@@ -105,12 +106,12 @@ def override(recipe: Recipe, assignment: str, origin: str | None = None) -> None
 
     Args:
         recipe: a `Recipe`.
-        assignment: text such as ``training.epochs=3``; the value is TOML, and text that is not
-            TOML is taken as a string.
-        origin: what error messages call the assignment; ``--set`` and the text by default.
+        assignment: text such as ``training.epochs=3``. The value is TOML; other text is taken as a
+            string.
+        origin: the name of the assignment in error messages, by default ``--set`` and the text.
 
     Raises:
-        RecipeError: the text is not ``section.key=value``, or the section does not exist.
+        RecipeError: if the text is not ``section.key=value``, or the section does not exist.
 
     >>> recipe = load("digits")
     >>> override(recipe, "training.epochs=3")
@@ -146,7 +147,7 @@ def dumps(recipe: Recipe) -> str:
 
 
 def differences(old: Recipe, new: Recipe) -> list[str]:
-    """What differs between two recipes, one line of text a value."""
+    """The differences between two recipes, one line of text for each value."""
     lines = [] if old.name == new.name else [f"name was {old.name!r}, is {new.name!r}"]
     for section in SECTIONS:
         before, after = old.sections[section], new.sections[section]
@@ -176,7 +177,7 @@ def toml(value: Any) -> str:
 
 
 def check_known(name: str, known: Collection[str], what: str) -> None:
-    """Raises RecipeError for a name that is not known, with the nearest one that is."""
+    """Raises RecipeError for an unknown name, and suggests the nearest known one."""
     if name not in known:
         raise RecipeError(
             f"{what} {name!r}{_suggest(name, known)}; known: {', '.join(sorted(known))}"

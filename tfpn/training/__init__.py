@@ -1,9 +1,9 @@
-"""Training runs: a resolved recipe in, a folder with model, log and result out.
+"""Training runs: they turn a resolved recipe into a folder with model, log and result.
 
-A run survives being killed. After each epoch the weights, the optimiser's state and the number of
-finished epochs are written together by one atomic rename, and the order of an epoch's examples
-and their augmentation depend on the seed and the epoch's number only, so a resumed run repeats what
-the uninterrupted run would have done.
+You can kill and resume a run. After each epoch one atomic rename writes the weights, the state of
+the optimiser and the number of finished epochs together. The order of an epoch's examples and their
+augmentation depend only on the seed and the epoch's number. So a resumed run repeats what the
+uninterrupted run would have done.
 """
 
 from tfpn.training.batches import CutBatches, ShuffledBatches

@@ -11,8 +11,8 @@ from tfpn.types import Logs, Model, PathLike
 class Backup(keras.callbacks.Callback):
     """Writes weights and optimiser state after each epoch.
 
-    `keras.callbacks.BackupAndRestore` keeps the epoch's number in a second file: a kill between
-    the two writes would train an epoch twice. Here the number is part of the file's name.
+    `keras.callbacks.BackupAndRestore` keeps the epoch's number in a second file. A kill between the
+    two writes would train an epoch twice. Here the file's name holds the number.
     """
 
     def __init__(self, folder: PathLike) -> None:
@@ -29,7 +29,7 @@ class Backup(keras.callbacks.Callback):
 
 
 def backup_files(folder: PathLike) -> list[Path]:
-    """The backups in a folder, oldest first: one, or two if a run was killed between them."""
+    """The backups in a folder, oldest first: one, or two if a kill came before the old one went."""
     return sorted(Path(folder).glob("epoch-*.weights.h5"))
 
 
@@ -38,7 +38,7 @@ def restore(model: Model, folder: PathLike) -> int:
     backups = backup_files(folder)
     if not backups:
         return 0
-    # The optimiser's variables have to exist before their values can be loaded.
+    # The optimiser's variables have to exist before the file can fill them.
     model.optimizer.build(model.trainable_variables)
     try:
         model.load_weights(backups[-1])

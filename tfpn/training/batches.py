@@ -13,39 +13,39 @@ from tfpn.datasets.base import on_disk
 from tfpn.tasks import HiddenReadings
 from tfpn.types import Array
 
-# Batches among which examples are sorted by length: enough for batches of like length, few enough
-# that an example is hardly ever with the same others twice.
+# Examples are sorted by length among so many batches: enough for batches of similar length, and few
+# enough that an example hardly ever meets the same others twice.
 _SORTED_BATCHES = 10
 # Examples that are read at once.
 _EXAMPLES = 256
-# Numbers of a data set on disk that a model starts from.
+# A model starts from at most so many numbers of a data set on disk.
 _START = 2**24
 
 
 class ShuffledBatches(keras.utils.PyDataset):
-    """Batches of a data set, in an order and changed as the seed and the epoch alone determine.
+    """Batches of a data set. Seed and epoch alone determine their order and augmentation.
+
+    Each epoch applies the augmentation anew: first `tfpn.augmentation.jitter`, then `thin`, then
+    `add_noise`. By default there is none.
 
     Args:
         x: dict of arrays with the examples on the first axis.
         y: labels, [examples].
-        batch_size: examples a batch; the last batch of an epoch may be smaller.
+        batch_size: number of examples in a batch. The last batch of an epoch may be smaller.
         seed: non-negative integer.
-        by_length: puts examples of like length together, ten batches of random examples at a time,
-            and cuts each batch to its longest example, which leaves out most of the padding. The
-            length is that up to the last observed point, of thinned examples the number of points
-            that are left. Results are the same up to rounding, but a step's number of points
-            varies.
-        weights: sample weights, [examples], for batches of three.
-        thin: ``keep`` of `tfpn.augmentation.thin`, which is applied anew in each epoch; by default
-            no reading is dropped.
-        whole, drop_channels, together: of `tfpn.augmentation.thin`.
-        noise: ``highest`` of `tfpn.augmentation.add_noise`, which is applied anew in each epoch,
-            after readings are dropped; by default no noise is added.
-        **ranges: of `tfpn.augmentation.jitter`, which is applied anew in each epoch, before
-            readings are dropped; by default the points stay where they are.
+        by_length: whether batches hold examples of similar length and are cut to the longest one,
+            which leaves out most of the padding. Examples are sorted within ten random batches at a
+            time. The length goes up to the last observed point; for a thinned example it is the
+            number of points left. Results are the same up to rounding, but a step's number of
+            points varies.
+        weights: sample weights, [examples], which make each batch a triple.
+        thin: ``keep`` of `tfpn.augmentation.thin`.
+        whole, drop_channels, together: as in `tfpn.augmentation.thin`.
+        noise: ``highest`` of `tfpn.augmentation.add_noise`.
+        **ranges: as in `tfpn.augmentation.jitter`.
 
-    Arrays on disk (`numpy.memmap`) are read and checked batch by batch, but with ``by_length``,
-    which takes them into memory.
+    Arrays on disk (`numpy.memmap`) are read and checked batch by batch. ``by_length`` reads them
+    into memory.
 
     >>> batches = ShuffledBatches({"values": np.arange(5.0)}, np.arange(5), 2, seed=0)
     >>> batches.set_epoch(3)
@@ -86,7 +86,7 @@ class ShuffledBatches(keras.utils.PyDataset):
             self[0]  # so that bad ranges are refused here
 
     def set_epoch(self, epoch: int) -> None:
-        """Orders the examples and changes them for the given epoch, counted from 0."""
+        """Orders and augments the examples for an epoch, counted from 0."""
         self._epoch = epoch
         rng = np.random.default_rng((self.seed, epoch))
         order = rng.permutation(len(self.y))
@@ -95,7 +95,7 @@ class ShuffledBatches(keras.utils.PyDataset):
             for start in range(0, len(order), self.batch_size)
         ]
         if self._by_length:
-            # All are changed at once, as the lengths that result decide on the batches.
+            # All are augmented at once, because their lengths afterwards determine the batches.
             self._x = self._changed(self.x, rng)
             if self._keep:
                 self._x = _compact(self._x)
@@ -117,7 +117,7 @@ class ShuffledBatches(keras.utils.PyDataset):
         return x, self.y[chosen], *others
 
     def _changed(self, x, rng):
-        """The augmentation of some examples."""
+        """Augments some examples."""
         if any(self.ranges.values()):
             observations = {key: x[key] for key in KEYS}
             x = {**x, **augmentation.jitter(observations, rng, **self.ranges)}
@@ -129,20 +129,20 @@ class ShuffledBatches(keras.utils.PyDataset):
 
 
 class HiddenBatches(HiddenReadings):
-    """`tfpn.tasks.HiddenReadings` of which an epoch's are determined by its number, as a run's are.
+    """`tfpn.tasks.HiddenReadings` for runs: the epoch's number determines the hidden readings.
 
     Args:
-        x, by, batch_size, repeats, seed: as there.
+        x, by, batch_size, repeats, seed: as in `tfpn.tasks.HiddenReadings`.
     """
 
     def set_epoch(self, epoch: int) -> None:
-        """Hides and orders the readings for the given epoch, counted from 0."""
+        """Chooses the hidden readings and the order for an epoch, counted from 0."""
         self._epoch = epoch
         self._shuffle()
 
 
 class CutBatches(keras.utils.PyDataset):
-    """All examples in order of their length, in batches that are cut to it, for evaluation.
+    """All examples for evaluation, sorted by length, in batches cut to their longest example.
 
     Args:
         x, y, batch_size: as in `ShuffledBatches`.
@@ -186,7 +186,7 @@ def lengths(variance: Array) -> Array:
 
 
 def cut(x: dict[str, Array], length: int) -> dict[str, Array]:
-    """Observations of the first ``length`` points, padded where there are fewer."""
+    """Observations of the first ``length`` points, padded if there are fewer."""
     missing = ((0, 0), (0, max(0, length - x["variance"].shape[1])), (0, 0))
     fills = {"points": 0.0, "values": 0.0, "variance": np.inf}
     return {
@@ -198,7 +198,7 @@ def cut(x: dict[str, Array], length: int) -> dict[str, Array]:
 
 
 def some_of(x: Mapping[str, Any]) -> dict[str, Array]:
-    """Observations for the start of a model: all, or of those on disk some, evenly spaced.
+    """Observations for a model's start: all, or an evenly spaced sample of those on disk.
 
     >>> some_of({"values": np.zeros((3, 2, 1))})["values"].shape
     (3, 2, 1)
@@ -223,22 +223,22 @@ def _rows(x, chosen):
 
 
 def _compact(x):
-    """Observations whose unobserved points come last; the order of the others stays."""
+    """Moves unobserved points to the end; the others keep their order."""
     order = np.argsort(~np.isfinite(x["variance"]).any(-1), axis=1, kind="stable")[..., None]
     return {**x, **{key: np.take_along_axis(x[key], order, axis=1) for key in KEYS}}
 
 
 def _length(batches, batch, lengths):
-    """Number of points of a batch."""
+    """The number of points of a batch."""
     length, following = (
         max(1, lengths[batches[index]].max()) for index in (batch, min(1, len(batches) - 1))
     )
-    # Keras takes the number of points for fixed if the first two batches agree on it.
+    # If the first two batches had equally many points, Keras would take the number as fixed.
     return length + (batch == 0 and len(batches) > 1 and length == following)
 
 
 def _of_like_length(batches, lengths, rng):
-    """The same examples in batches of like length, in random order."""
+    """The same examples in batches of similar length, in random order."""
     result = []
     for start in range(0, len(batches), _SORTED_BATCHES):
         some = batches[start : start + _SORTED_BATCHES]

@@ -1,4 +1,4 @@
-"""What happens during an epoch of a run: its time, and a stop before broken weights are kept."""
+"""Callbacks of a run: they time epochs, stop early, and stop before broken weights are kept."""
 
 import math
 import time
@@ -15,7 +15,7 @@ from tfpn.types import Logs, Model, PathLike
 
 
 class EpochSeconds(keras.callbacks.Callback):
-    """Adds the seconds an epoch took to its log, so that the sum survives an interruption."""
+    """Adds the seconds that an epoch took to its log, so that the sum survives an interruption."""
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         self._start = time.monotonic()
@@ -25,7 +25,7 @@ class EpochSeconds(keras.callbacks.Callback):
 
 
 class StopOnNaN(keras.callbacks.TerminateOnNaN):
-    """Keras's callback, raising before the broken weights can replace the last good backup."""
+    """Keras's callback, but it raises before broken weights can replace the last good backup."""
 
     def __init__(self) -> None:
         super().__init__(raise_error=True)
@@ -53,12 +53,12 @@ class StopOnNaN(keras.callbacks.TerminateOnNaN):
 class EarlyStopping(keras.callbacks.EarlyStopping):
     """Keras's callback, with a memory that survives an interruption.
 
-    The best epoch's weights are in a file, and the values of the epochs before come from the log.
+    A file keeps the weights of the best epoch. The log tells the values of earlier epochs.
 
     Args:
-        folder: where the file is kept.
+        folder: folder of the file.
         monitor: key of the log, one of `recipes.MONITORS`.
-        patience: epochs without improvement after which to stop.
+        patience: number of epochs without improvement after which to stop.
         history: values of ``monitor`` in the finished epochs.
     """
 
@@ -71,7 +71,7 @@ class EarlyStopping(keras.callbacks.EarlyStopping):
 
     @property
     def path(self) -> Path:
-        """The file of the best epoch's weights."""
+        """The path of the best epoch's weights."""
         return self.folder / "best.weights.h5"
 
     @property
@@ -95,7 +95,7 @@ class EarlyStopping(keras.callbacks.EarlyStopping):
             self.model.save_weights(self.path)
 
     def restore(self, model: Model) -> None:
-        """Gives the model the best epoch's weights."""
+        """Loads the best epoch's weights into the model."""
         try:
             model.load_weights(self.path)
         except Exception as error:  # A damaged file fails in HDF5 or anywhere in Keras.

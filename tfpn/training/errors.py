@@ -1,11 +1,11 @@
-"""What can go wrong in a run, and how to say it in one sentence."""
+"""The errors of a run, and their messages in one sentence."""
 
 import re
 from typing import Any
 
 
 class RunError(Exception):
-    """A run that cannot start or go on; the message says what was found and what to do."""
+    """A run cannot start or go on. The message says what was found and what to do."""
 
 
 class TrainingDiverged(RunError):
@@ -13,18 +13,18 @@ class TrainingDiverged(RunError):
 
 
 def layer_message(error: Any) -> str | None:
-    """The sentence in which a layer says what is wrong, out of TensorFlow's report.
+    """Extracts a layer's own message from TensorFlow's report.
 
     Args:
         error: a `tf.errors.InvalidArgumentError`.
 
     Returns:
-        The sentence, or None if the error is not one of the layers' own checks.
+        The message, or None if the error does not come from a layer's own checks.
     """
     signs = ("Use noise='channel'", "not finite", "NaN")
     for line in error.message.replace("\\'", "'").splitlines():
         if any(sign in line for sign in signs):
-            # The frame that TensorFlow puts around it in a graph, in eager mode, and for a number.
+            # TensorFlow frames the message in a graph, in eager mode, and for a number.
             frame = (
                 r"^.*(assertion failed: \[|Summarized data: b[\"'])|([\]\"']\S*| : Tensor had .*)$"
             )
@@ -33,6 +33,6 @@ def layer_message(error: Any) -> str | None:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, cut to 200 characters, or its type."""
+    """The first line of an error's message, cut to 200 characters, or else its type."""
     lines = str(error).splitlines()
     return lines[0][:200].rstrip(".: ") if lines else type(error).__name__

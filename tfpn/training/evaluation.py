@@ -1,4 +1,4 @@
-"""Measuring a trained model."""
+"""Measures a trained classifier."""
 
 from typing import Any
 
@@ -21,37 +21,37 @@ def evaluate(
 
     Args:
         model: a model with ``predict_proba(x, batch_size=...)``, such as `tfpn.models.PNCNN`,
-            compiled or not. The figures of any other Keras model come from
+            compiled or not. For any other Keras model use
             `tfpn.evaluation.classification_metrics` and, for logits, `probabilities`.
-        part: has `.x` (the observations), `.y` (integer labels [examples]) and further inputs of
-            the model, if it has any, under their names.
-        batch_size: examples a batch.
-        bins: of the calibration errors.
+        part: an object with `.x` (the observations), `.y` (integer labels [examples]) and, under
+            their names, the model's further inputs.
+        batch_size: number of examples in a batch.
+        bins: number of bins of the calibration errors.
 
     Returns:
         The dict of `tfpn.evaluation.classification_metrics`: accuracy, error, nll, brier, ece,
         adaptive_ece, examples, and for two classes auroc and average_precision.
 
     Raises:
-        RunError: a probability is NaN.
+        RunError: if a probability is NaN.
     """
     found = class_probabilities(model, recipes.model_inputs(model, part), batch_size=batch_size)
     return evaluation.classification_metrics(found, part.y, bins)
 
 
 def class_probabilities(model: Model, x: Observations, *, batch_size: int = 50) -> Array:
-    """The class probabilities that a classifier is judged by, [B, classes] in float64.
+    """The class probabilities that measure a classifier, [B, classes] in float64.
 
-    Those of ``model.predict_proba``: averaged over the logits' distribution where the model has
-    one, as with a box for its pooling, otherwise the softmax of the logits.
+    They come from ``model.predict_proba``. If the logits have a distribution, such as with a box as
+    pooling, they are averaged over it. Otherwise they are the softmax of the logits.
 
     Args:
         model: as in `evaluate`.
         x: the observations dict.
-        batch_size: examples a batch.
+        batch_size: number of examples in a batch.
 
     Raises:
-        RunError: a probability is NaN.
+        RunError: if a probability is NaN.
 
     Example:
 
@@ -76,9 +76,10 @@ def class_probabilities(model: Model, x: Observations, *, batch_size: int = 50) 
 
 
 def _groups(variance):
-    """Examples of like length, and the length of the longest: three groups at most.
+    """At most three groups of examples of similar length, each with its largest length.
 
-    A model is traced for each, so that more would not pay; one where it would leave out little.
+    TensorFlow traces the model for each group, so more would not pay. There is one group if
+    grouping would leave out little padding.
     """
     found = lengths(variance)
     if found.mean() > 0.7 * variance.shape[1]:
@@ -88,10 +89,10 @@ def _groups(variance):
 
 
 def probabilities(logits: ArrayLike) -> Array:
-    """Class probabilities, the softmax of logits [..., classes], in float64.
+    """Class probabilities: the softmax of logits [..., classes], in float64.
 
     Raises:
-        RunError: a logit is NaN or infinite.
+        RunError: if a logit is NaN or infinite.
 
     >>> probabilities([[0.0, 0.0]])
     array([[0.5, 0.5]])
@@ -103,4 +104,4 @@ def probabilities(logits: ArrayLike) -> Array:
 
 def _check_finite(output):
     if not np.isfinite(output).all():
-        raise RunError("the model's logits are not finite; its weights are broken")
+        raise RunError("the model's logits are not finite: its weights are broken; train it anew")

@@ -1,4 +1,4 @@
-"""Maps and series that a run of a field leaves, and that `tfpn predict` writes."""
+"""The maps and series that a run of a field model and `tfpn predict` write."""
 
 import itertools
 from pathlib import Path
@@ -11,20 +11,21 @@ from tfpn.progress import Progress
 from tfpn.training.folder import MAP, SERIES
 from tfpn.types import Array, Model, PathLike
 
-# Points of a grid along each axis.
+# Number of grid points along each axis, for one and two coordinates.
 RESOLUTION = {1: 400, 2: 100}
 _MARGIN = 0.02
 
 
 def grid_of(data: Any, resolution: int | None = None) -> dict[str, Array] | None:
-    """A grid over all places of a table, by the names of its columns.
+    """A grid over all places of a table.
 
     Args:
         data: a data set of `tfpn.datasets.table`.
-        resolution: points along each axis.
+        resolution: number of grid points along each axis.
 
     Returns:
-        Coordinates by name; None with covariates or more than two coordinates.
+        A dict from the names of columns to coordinates. None if there are covariates or more than
+        two coordinates.
     """
     place = data.columns.coordinates
     if place.covariates or len(place.columns) > 2:
@@ -44,13 +45,13 @@ def grid_of(data: Any, resolution: int | None = None) -> dict[str, Array] | None
 
 
 def predict_grid(model: Model, data: Any, grid: dict[str, Array], observed: Any = None) -> Any:
-    """What would be read on a grid, given all readings of a table, as an xarray Dataset.
+    """Predicts readings on a grid from all readings of a table, as an xarray Dataset.
 
     Args:
-        model: of a field.
+        model: a field model.
         data: the data set.
         grid: from `grid_of`.
-        observed: other `Readings` of the same columns.
+        observed: other `Readings` to predict from, of the same columns.
     """
     from tfpn import grids, tasks
 
@@ -84,7 +85,7 @@ def write_netcdf(path: PathLike, found: Any) -> None:
 
 
 def write_maps(folder: Path, model: Model, data: Any) -> list[Path]:
-    """Writes map.png and map.nc, or series, of all readings; gives their paths, if any."""
+    """Writes map.png and map.nc (or series.*) of all readings; returns their paths, if any."""
     grid = grid_of(data)
     if grid is None:
         return []
@@ -96,7 +97,7 @@ def write_maps(folder: Path, model: Model, data: Any) -> list[Path]:
 
 
 def picture(found: Any, data: Any, path: PathLike, observed: Any = None) -> None:
-    """Draws a field on a grid with the readings that it comes from, as PNG."""
+    """Draws a field on a grid, and the readings that it comes from, as PNG."""
     from tfpn import figures
 
     readings = data.readings if observed is None else observed
@@ -117,16 +118,17 @@ def picture(found: Any, data: Any, path: PathLike, observed: Any = None) -> None
 
 
 def table_at(model: Model, data: Any, frame: Any, observed: Any = None) -> dict[str, Any]:
-    """Predictions of readings at a table's places, as columns.
+    """Predicts readings at a table's places.
 
     Args:
-        model: of a field.
-        data: the data set, whose columns the table has (those of coordinates, and of the example).
+        model: a field model.
+        data: the data set. The table has its columns of coordinates and of the example.
         frame: a pandas DataFrame.
         observed: as in `predict_grid`.
 
     Returns:
-        The table's own columns of coordinates and, for each of the values, mean and "_std".
+        A dict of columns: the table's coordinates and, for each of the values, the mean under its
+        name and the standard deviation under its name with "_std".
 
     Raises:
         ValueError: if a column is missing or an example has no readings.
@@ -145,7 +147,8 @@ def table_at(model: Model, data: Any, frame: Any, observed: Any = None) -> dict[
         unknown = [name for name in named if name not in number]
         if unknown:
             raise ValueError(
-                f"column {label[0]!r} holds {unknown[0]!r}, of which there is no reading."
+                f"column {label[0]!r} holds {unknown[0]!r}, which has no reading to predict from; "
+                "leave it out, or add readings of it."
             )
         rows = np.array([number[name] for name in named], int)
     x, names = readings.observed(), columns.values

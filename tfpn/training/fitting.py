@@ -1,4 +1,4 @@
-"""The steps from a resolved recipe and arrays to a trained model."""
+"""The steps that turn a resolved recipe and arrays into a trained model."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +19,8 @@ def make_batches(recipe: recipes.Recipe, x: Observations, y: ArrayLike) -> Shuff
     """The training batches of a resolved recipe.
 
     Args:
-        recipe: the resolved `tfpn.recipes.Recipe`, whose [training] and [augmentation] count.
+        recipe: the resolved `tfpn.recipes.Recipe`; the function reads its [training] and
+            [augmentation].
         x: dict of the model's inputs, the examples on the first axis.
         y: labels, [examples].
 
@@ -27,11 +28,11 @@ def make_batches(recipe: recipes.Recipe, x: Observations, y: ArrayLike) -> Shuff
         A `ShuffledBatches`.
 
     Raises:
-        RecipeError: the augmentation does not suit the points or the model.
+        RecipeError: if the augmentation does not suit the points or the model.
     """
     training, ranges = recipe.sections["training"], recipe.sections["augmentation"]
     options = {key: training[key] for key in ("batch_size", "seed", "by_length")}
-    # Models that take a point's channels together need all of them or none.
+    # Models with shared input noise need all channels of a point or none.
     together = recipe.sections["model"].get("input_noise", "shared") == "shared"
     try:
         return ShuffledBatches(x, y, **options, **ranges, together=together)
@@ -47,12 +48,12 @@ def compile_model(
     first_step: int = 0,
     metrics: Sequence[Any] = (),
 ) -> None:
-    """Compiles a classifier as a recipe's [training] says.
+    """Compiles a classifier by a recipe's [training].
 
     Args:
         model: a classifier whose outputs are logits.
         training: the section of a resolved recipe.
-        steps: batches an epoch, over which the schedule runs; None for a constant rate.
+        steps: number of batches in an epoch, for the schedule; None for a constant rate.
         first_step: the schedule's step at which the optimiser starts.
         metrics: further metrics.
     """
@@ -69,7 +70,7 @@ def compile_model(
 
 
 class _Continued(keras.optimizers.schedules.LearningRateSchedule):
-    """A schedule from a later step on."""
+    """A schedule that starts at a later step."""
 
     def __init__(self, schedule, first_step):
         self.schedule, self.first_step = schedule, first_step
@@ -98,10 +99,10 @@ def fit_model(
     Args:
         model: from `compile_model`.
         batches: from `make_batches`.
-        held_out: inputs and labels to measure on after each epoch, or None.
+        held_out: inputs and labels to measure after each epoch, or None.
         training: the section of a resolved recipe.
-        callbacks: Keras callbacks; the log that they see has the seconds of the epoch, too.
-        epochs: the epoch to stop after; the recipe's by default.
+        callbacks: Keras callbacks. Their log also has the seconds of the epoch.
+        epochs: the epoch to stop after. The default is the recipe's.
         initial_epoch: number of epochs already trained.
         verbose: as in `keras.Model.fit`.
 
@@ -109,7 +110,7 @@ def fit_model(
         The `keras.callbacks.History`.
 
     Raises:
-        TrainingDiverged: the loss became NaN or infinite.
+        TrainingDiverged: if the loss becomes NaN or infinite.
     """
     validation = {}
     if held_out is not None and (training["by_length"] or on_disk(held_out[0])):
@@ -124,7 +125,7 @@ def fit_model(
     try:
         return model.fit(
             batches,
-            shuffle=False,  # The batches come in their epoch's order already.
+            shuffle=False,  # The batches already have their epoch's order.
             epochs=training["epochs"] if epochs is None else epochs,
             initial_epoch=initial_epoch,
             **validation,

@@ -1,4 +1,4 @@
-"""The run folder: the names of its files, making it ready, and loading the model it holds."""
+"""The run folder: names of its files, its preparation, and loading its model."""
 
 import importlib
 import sys
@@ -20,13 +20,13 @@ RECIPE, LOG, MODEL, RESULT, BACKUP = (
     "backup",
 )
 CURVES, FEATURE_MAPS, RELIABILITY = "curves.png", "feature_maps.png", "reliability.png"
-# Of regression and fields.
+# Pictures of regression and field runs.
 QQ, MAP, SERIES = "qq.png", "map.png", "series.png"
 PICTURES = CURVES, FEATURE_MAPS, RELIABILITY, QQ, MAP, "map.nc", SERIES, "series.nc"
 
 
 def open_folder(recipe: recipes.Recipe, folder: Path, resume: bool, overwrite: bool) -> None:
-    """Makes the run folder ready: refuses to mix runs, clears a run that is to be replaced."""
+    """Prepares the run folder: it refuses to mix runs, and clears a run that you replace."""
     if folder.exists() and not folder.is_dir():
         raise RunError(f"--output: found the file {folder}; give a folder")
     try:
@@ -34,7 +34,7 @@ def open_folder(recipe: recipes.Recipe, folder: Path, resume: bool, overwrite: b
     except OSError as error:
         raise RunError(
             f"--output: cannot write the run folder {folder} ({error.strerror}); give a folder "
-            "that can be made and written"
+            "that you can make and write"
         ) from error
 
 
@@ -42,7 +42,7 @@ def _prepare_folder(recipe, folder, resume, overwrite):
     path, known = folder / RECIPE, (RECIPE, LOG, MODEL, RESULT, *PICTURES)
     is_run = path.exists()
     if not is_run:
-        # A run that was killed before it had a recipe leaves an unfinished one.
+        # A run that was killed before it wrote its recipe leaves a partial file.
         if folder.exists() and set(folder.iterdir()) - set(partial_files(folder, known)):
             raise RunError(f"{folder} is not empty and holds no run; give another --output")
         if resume:
@@ -72,7 +72,7 @@ def _prepare_folder(recipe, folder, resume, overwrite):
 
 
 def run_path(run: PathLike) -> Path:
-    """The path of a run, which may be the name of a reference model."""
+    """The path of a run, given by its path or by the name of a reference model."""
     path = Path(run)
     if not path.exists() and str(run) in recipes.names():
         return recipes.models_folder() / run
@@ -90,8 +90,8 @@ def load_run(run: PathLike) -> tuple[Model, recipes.Recipe]:
         The Keras model and the `tfpn.recipes.Recipe`.
 
     Raises:
-        RunError: no model or no recipe is found there, or the file is not the recipe's model.
-        RecipeError: the recipe next to it cannot be read.
+        RunError: if there is no model or no recipe, or if the file is not the recipe's model.
+        RecipeError: if the recipe cannot be read.
     """
     importlib.import_module("tfpn.models")  # Registers the model classes with Keras.
     path = run_path(run)
@@ -111,7 +111,7 @@ def load_run(run: PathLike) -> tuple[Model, recipes.Recipe]:
     try:
         model = keras.models.load_model(path)
     except Exception as error:  # A damaged file fails in zip, JSON, HDF5 or anywhere in Keras.
-        # Keras says "file not found" of a file that is there but no archive.
+        # Keras says "file not found" for a file that exists but is not an archive.
         reason = first_line(error) if zipfile.is_zipfile(path) else "not a zip archive"
         raise RunError(
             f"{path} is damaged or not a saved model ({reason}); copy it again, or "

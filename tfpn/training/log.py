@@ -1,4 +1,4 @@
-"""The log of a run: a row of figures for each epoch."""
+"""The log of a run, with a row of figures for each epoch."""
 
 import csv
 import io
@@ -14,11 +14,11 @@ from tfpn.types import Logs, PathLike
 class EpochLog(RecordsLikelihoods):
     """Adds a row to the log after each epoch, with the marginal likelihood of each layer.
 
-    The file on the disk is whole at any time.
+    The file on disk is whole at any time.
 
     Args:
-        path: the file; with ``append`` its rows stay, which are of the same columns.
-        append: whether the training goes on.
+        path: the file.
+        append: whether the training goes on: the file's rows stay, and have the same columns.
     """
 
     def __init__(self, path: PathLike, append: bool = False) -> None:
@@ -32,7 +32,7 @@ class EpochLog(RecordsLikelihoods):
         logs = self.with_likelihoods(logs)
         header = next(csv.reader(self._text.splitlines()), ["epoch", *sorted(logs)])
         file = io.StringIO(newline="")
-        # NA where an older log has a column for what there is not.
+        # An older log may have a column without a value: it gets NA.
         writer = csv.DictWriter(file, header, restval="NA", extrasaction="ignore")
         if not self._text:
             writer.writeheader()
@@ -45,13 +45,13 @@ def read_log(path: PathLike) -> dict[str, Any]:
     """Reads a run's log.csv.
 
     Args:
-        path: the file, as `EpochLog` or `keras.callbacks.CSVLogger` writes it.
+        path: a file that `EpochLog` or `keras.callbacks.CSVLogger` wrote.
 
     Returns:
-        A dict from column name to a list of floats, one entry an epoch.
+        A dict from column name to a list of floats, one for each epoch.
 
     Raises:
-        RunError: the file is missing, is not such a log, or holds no epoch.
+        RunError: if the file is missing, is not such a log, or holds no epoch.
     """
     try:
         with open(path, newline="", encoding="utf-8") as file:
@@ -66,7 +66,7 @@ def read_log(path: PathLike) -> dict[str, Any]:
 
 
 def trim_log(path: Path, epochs: int) -> None:
-    """Drops the log's rows of epochs that the backup does not hold (counted from 0)."""
+    """Keeps the rows of the log's first ``epochs`` epochs, those that the backup holds."""
     cure = "put the run's own log back, or train anew with --overwrite"
     try:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -85,8 +85,8 @@ def trim_log(path: Path, epochs: int) -> None:
 
 
 def _columns(lines):
-    """A dict from column name to floats, out of the lines of a log."""
+    """A dict from column name to floats, from the lines of a log."""
     rows = list(csv.DictReader(lines))
-    # NA stands for the figures of a validation part that there is not.
+    # NA stands for the figures of a missing validation part.
     known = [key for key, value in rows[0].items() if value != "NA"] if rows else []
     return {key: [float(row[key]) for row in rows] for key in known}

@@ -32,12 +32,12 @@ from tfpn.types import PathLike, Verbose
 
 
 def list_gpus() -> list[str]:
-    """The GPUs TensorFlow sees, with memory growth switched on so that a GPU can be shared."""
+    """The GPUs that TensorFlow sees. It switches on memory growth, so that you can share a GPU."""
     gpus = tf.config.list_physical_devices("GPU")
     for gpu in gpus:
         try:
             tf.config.experimental.set_memory_growth(gpu, True)
-        except RuntimeError as error:  # TensorFlow has already taken the GPU's memory.
+        except RuntimeError as error:  # TensorFlow already holds the GPU's memory.
             print(f"memory growth not set: {error}", file=sys.stderr)
     return gpus
 
@@ -53,39 +53,42 @@ def train(
 ) -> dict[str, Any] | None:
     """Trains the model of a recipe and writes a run folder.
 
-    The folder receives recipe.toml (with every default written out), log.csv, backup/,
-    model.keras, result.json, and the pictures curves.png, reliability.png and feature_maps.png if
-    matplotlib is installed.
+    The folder receives recipe.toml (with every default), log.csv, backup/, model.keras and
+    result.json. With matplotlib it also receives pictures: curves.png, for a classifier
+    reliability.png and feature_maps.png, for numbers qq.png, and for a field a map or a series.
 
-    A data set without validation part, as the loaders make with ``validation_fraction=0``, is
-    trained on as a whole: the log and the result then have no figures of validation.
+    If the data set has no validation part, such as with ``validation_fraction=0``, all else trains,
+    and log and result have no validation figures.
 
     Args:
         recipe: a `tfpn.recipes.Recipe`.
-        folder: the run folder; made if it does not exist.
+        folder: the run folder. It is made if it does not exist.
         resume: go on after the last finished epoch of the run in `folder`. The recipe must be the
-            run's own. Where there is no run yet, one is started.
+            run's own. If there is no run yet, one starts.
         overwrite: replace the run in `folder`.
-        verbose: as in `keras.Model.fit`; 0 also leaves out how the data set was made, and the
+        verbose: as in `keras.Model.fit`. 0 also leaves out how the data set was made, and the
             progress of what comes before and after the epochs.
-        strategy: a `tf.distribute.Strategy` over the devices or machines to train on, such as
-            `tfpn.training.make_strategy` makes; by default one device. Of several workers the
-            chief writes the run folder, which all of them have to see for `resume`.
+        strategy: a `tf.distribute.Strategy` over devices or machines, such as
+            `tfpn.training.make_strategy` makes. The default is one device. The chief of several
+            workers writes the run folder. All of them have to see it for `resume`.
 
     Returns:
-        A dict: recipe, test_error, test_accuracy and validation_accuracy (fractions), test_nll
-        (nats per example), test_brier and test_ece, for two classes test_auroc,
+        A dict: recipe, figures of the test and validation parts, parameters, epochs (trained),
+        seconds (of all epochs, including those before a resume), seed and run (the folder). For a
+        classifier the figures are test_error, test_accuracy and validation_accuracy (fractions),
+        test_nll (nats per example), test_brier, test_ece and, for two classes, test_auroc,
         test_average_precision and the same of the validation part
-        (`tfpn.evaluation.classification_metrics`), parameters, epochs (trained), seconds (all
-        epochs, also those before a resume), seed, run (the folder). None on workers other than the
-        chief.
+        (`tfpn.evaluation.classification_metrics`). For numbers and fields they are test_ and
+        validation_ with rmse, mae, nll, crps and coverage_95
+        (`tfpn.evaluation.regression_metrics`). Workers other than the chief return None.
 
     Raises:
-        RecipeError: the recipe is not usable, or has a `patience` without a validation part.
-        RunError: the folder holds a run and neither `resume` nor `overwrite` is given, the recipe
-            of a resumed run has changed, the data set lacks a test part, or the workers do not
-            see the same run folder.
-        TrainingDiverged: the loss became NaN or infinite. The backup of the last good epoch stays.
+        RecipeError: if the recipe is not usable, or has a `patience` without a validation part.
+        RunError: if the folder holds a run and neither `resume` nor `overwrite` is given; if the
+            recipe of a resumed run has changed; if a classifier's data set has no test part; or if
+            the workers do not see the same run folder.
+        TrainingDiverged: if the loss becomes NaN or infinite. The backup of the last good epoch
+            stays.
 
     Example:
 
@@ -118,14 +121,14 @@ def train(
             result = None
             if strategies.is_chief(strategy):
                 if strategy is not tf.distribute.get_strategy():
-                    model, _ = load_run(folder)  # as one device measures it
+                    model, _ = load_run(folder)  # one device measures it
                 result = _measured(recipe, folder, model, data)
             strategies.wait_for_all(strategy)
     return result
 
 
 def _load_data(recipe):
-    """The data set of a recipe, after checks."""
+    """Loads the data set of a recipe and checks its parts."""
     training = recipe.sections["training"]
     data = recipes.load_data(recipe)
     if data.test is None and task_of(data).needs_test:
@@ -140,7 +143,7 @@ def _load_data(recipe):
 
 
 def _trained(recipe, data, folder, resume, overwrite, verbose, strategy):
-    """The model, trained in the strategy's scope."""
+    """Builds and trains the model in the strategy's scope."""
     training, task = recipe.sections["training"], task_of(data)
     model = recipes.build_model(recipe)
     recipes.check_data(recipe, model, data)
@@ -162,9 +165,9 @@ def _trained(recipe, data, folder, resume, overwrite, verbose, strategy):
     if finished < training["epochs"] and not (stopping and stopping.ended):
         held_out = task.held_out(model, data.validation)
         callbacks = [
-            # The log before the backup: a row too many can be dropped when resuming.
+            # The log comes before the backup: a resumed run can drop a row too many.
             EpochLog(log, append=finished > 0),
-            # The best weights before the backup: an epoch that is trained again finds them again.
+            # The best weights come before the backup: a repeated epoch finds them again.
             *([stopping] if stopping else []),
             Backup(folder / BACKUP),
         ]
@@ -206,7 +209,7 @@ def _draw(folder, model, data, predictions):
 
 
 def _early_stopping(training, folder, log):
-    """The callback, if the recipe asks for one; ``log`` is that of the finished epochs or None."""
+    """The callback, or None without patience; ``log`` is that of the finished epochs, or None."""
     if not training["patience"]:
         return None
     monitor = training["monitor"]

@@ -1,8 +1,8 @@
 """Training on several devices or machines with `tf.distribute`.
 
-Every replica gets a part of each batch; sums over the batch, the layers' normalisation and the
-marginal likelihoods included, run over all replicas. So a run takes the same steps as on one
-device, up to rounding, and the recipe's batch_size is that of all replicas together.
+Every replica gets a part of each batch. Sums over the batch run over all replicas, including the
+layers' normalisation and the marginal likelihoods. So a run takes the same steps as on one device,
+up to rounding. The recipe's batch_size is that of all replicas together.
 """
 
 import contextlib
@@ -24,18 +24,18 @@ NAMES = ("mirrored", "multi-worker")
 
 
 def make_strategy(name: str) -> Any:
-    """The `tf.distribute` strategy of a name.
+    """Makes a `tf.distribute` strategy by its name.
 
     Args:
-        name: "mirrored" for all GPUs of this machine (or all logical CPUs where there is no GPU),
+        name: "mirrored" for all GPUs of this machine (or all logical CPUs if it has no GPU);
             "multi-worker" for all workers of the cluster that the environment variable TF_CONFIG
-            describes. TensorFlow wants the latter made before anything is computed.
+            describes. Make a multi-worker strategy before TensorFlow computes anything.
 
     Returns:
         A `tf.distribute.Strategy`.
 
     Raises:
-        RunError: another name, or TF_CONFIG is missing or names no workers.
+        RunError: for another name, or if TF_CONFIG is missing or names no workers.
 
     >>> make_strategy("mirrored").num_replicas_in_sync
     1
@@ -49,7 +49,7 @@ def make_strategy(name: str) -> Any:
 
 
 def _check_cluster(text):
-    """Raises RunError unless the text of TF_CONFIG names workers and this one's place."""
+    """Raises RunError unless the text of TF_CONFIG names the workers and this one's index."""
     try:
         config = json.loads(text)
         task = config["task"]
@@ -80,14 +80,14 @@ def is_chief(strategy: Any) -> bool:
 
 @contextlib.contextmanager
 def work_folder(strategy: Any, folder: PathLike) -> Iterator[Any]:
-    """The folder this process writes to: the run folder, or a temporary copy of the run's state.
+    """The folder that this process writes: the run folder, or a temporary copy of the run's state.
 
-    All workers write, since what is written may be a sum over them, and the copies of those other
-    than the chief are deleted in the end.
+    All workers write, because the content may be a sum over them. Workers other than the chief
+    delete their copies in the end.
     """
     try:
         if is_chief(strategy):
-            wait_for_all(strategy)  # until the others have read what is going to change
+            wait_for_all(strategy)  # until the others have copied the folder
             yield folder
         else:
             with _copied(folder) as copy:
@@ -102,7 +102,7 @@ def work_folder(strategy: Any, folder: PathLike) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _copied(folder):
-    """A temporary folder with what resuming a run needs."""
+    """A temporary copy of the files that a resumed run needs."""
     with tempfile.TemporaryDirectory() as copy:
         for name in (RECIPE, LOG):
             if (folder / name).is_file():
@@ -113,18 +113,18 @@ def _copied(folder):
 
 
 def check_agreement(strategy: Any, epochs: int) -> None:
-    """Raises RunError unless all workers go on from the same number of finished epochs."""
-    if strategy.cluster_resolver is None:  # There is one process.
+    """Raises RunError unless all workers have the same number of finished epochs."""
+    if strategy.cluster_resolver is None:  # There is only one process.
         return
     mine = strategy.experimental_distribute_values_from_function(lambda _: tf.constant([epochs]))
     found = strategy.gather(mine, axis=0).numpy()
     if len(set(found.tolist())) > 1:
         raise RunError(
             f"the workers found backups of different numbers of epochs ({found.tolist()}); put "
-            "the run folder where all machines see it"
+            "the run folder at a place that all machines see"
         )
 
 
 def wait_for_all(strategy: Any) -> None:
-    """Returns when all workers have called it."""
+    """Waits until all workers have called it."""
     check_agreement(strategy, 0)

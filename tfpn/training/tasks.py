@@ -1,6 +1,6 @@
-"""What differs between tasks in a run: batches, loss, figures of merit and pictures.
+"""The tasks of a run. They differ in batches, loss, figures and pictures.
 
-`task_of` gives the object for a data set. A further task is a class here, and nothing else.
+`task_of` returns the task of a data set. To add a task, write a class here.
 """
 
 import sys
@@ -19,18 +19,18 @@ from tfpn.training.fitting import compile_model, make_batches
 from tfpn.training.folder import FEATURE_MAPS, QQ, RELIABILITY
 from tfpn.types import Array, Model
 
-# Batches of an epoch at least, where there are few examples to hide readings of.
+# With few examples, they are repeated to about so many batches in an epoch.
 _STEPS = 10
 
 
 class _Task:
-    """What tasks share.
+    """The base class of tasks.
 
     Attributes:
-        name: that a data set gives as its ``task``.
+        name: the ``task`` of a data set.
         needs_test: whether a run without a test part is an error.
-        shown: figures of the result, under test_ and validation_.
-        chosen: those by which a search may choose.
+        shown: figures in the result, as test_... and validation_....
+        chosen: the figures by which a search may choose.
     """
 
     name: str
@@ -39,7 +39,7 @@ class _Task:
     chosen: tuple[str, ...]
 
     def batches(self, recipe: Any, model: Model, data: Any) -> Any:
-        """The training batches."""
+        """Makes the training batches."""
         return make_batches(recipe, recipes.model_inputs(model, data.train), data.train.y)
 
     def adapt(self, model: Model, data: Any, verbose: Any) -> None:
@@ -51,27 +51,27 @@ class _Task:
         raise NotImplementedError
 
     def held_out(self, model: Model, part: Any) -> tuple[Any, Any] | None:
-        """Inputs and targets of a part, or None without one."""
+        """Inputs and targets of a part, or None if there is no part."""
         return part and (recipes.model_inputs(model, part), part.y)
 
     def finish(self, model: Model, data: Any, batch_size: int) -> None:
-        """What is done after the last epoch."""
+        """Completes the model after the last epoch."""
 
     def predictions(self, model: Model, part: Any, batch_size: int) -> Any:
-        """What `figures` and `draw` are about."""
+        """Predictions of a part, for `figures` and `draw`."""
         raise NotImplementedError
 
     def figures(self, found: Any, part: Any, bins: int = evaluation.BINS) -> dict[str, float]:
-        """Figures of merit of predictions of a part."""
+        """Measures the predictions of a part."""
         raise NotImplementedError
 
     def draw(self, folder: Path, model: Model, data: Any, found: Any) -> list[Path]:
-        """Writes the pictures of a run, but for its learning curves; gives their paths."""
+        """Writes a run's pictures other than the learning curves; returns their paths."""
         raise NotImplementedError
 
 
 class Classification(_Task):
-    """Logits and labels."""
+    """Classification, by logits and labels."""
 
     name = "classification"
     needs_test = True
@@ -105,7 +105,7 @@ class Classification(_Task):
 
 
 class _Numbers(_Task):
-    """Targets that are numbers, NaN where there is none."""
+    """Tasks whose targets are numbers, NaN where there is none."""
 
     needs_test = False
     shown = ("rmse", "mae", "nll", "crps", "coverage_95")
@@ -149,13 +149,13 @@ class _Numbers(_Task):
 
 
 class Regression(_Numbers):
-    """Numbers of each example."""
+    """Regression: numbers of each example."""
 
     name = "regression"
     _loss = keras.losses.MeanSquaredError
 
     def finish(self, model, data, batch_size):
-        """Calibrates on the validation part, where the model says how sure it is."""
+        """Calibrates on the validation part, if the model predicts a variance."""
         if data.validation is not None and model.finite_variance:
             model.calibrate(data.validation.x, data.validation.y, batch_size=batch_size)
 
@@ -164,7 +164,7 @@ class Regression(_Numbers):
 
 
 class Field(_Numbers):
-    """Readings at places where there is none."""
+    """Fields: readings at places that have none."""
 
     name = "field"
 
@@ -199,15 +199,15 @@ class Field(_Numbers):
         written = field_outputs.write_maps(folder, model, data)
         if not written:
             print(
-                "no map: there are covariates or more than two coordinates; `tfpn predict RUN "
-                "TABLE` takes a table of places",
+                "no map: the data have covariates or more than two coordinates. Predict at a table "
+                "of places: tfpn predict RUN TABLE",
                 file=sys.stderr,
             )
         return [*super().draw(folder, model, data, found), *written]
 
 
 def regression(model: Model, x: Any, batch_size: int = 50) -> tuple[Array, Array | None]:
-    """Means and standard deviations [B, outputs] of a regression model, or means and None."""
+    """Means and standard deviations [B, outputs] of a regression model; None without variance."""
     if not model.finite_variance:
         return np.asarray(model.predict(x, batch_size=batch_size, verbose=0)), None
     found = model.predict_distribution(x, batch_size=batch_size)
@@ -218,5 +218,5 @@ _TASKS: dict[str, Any] = {task.name: task for task in (Classification, Regressio
 
 
 def task_of(data: Any) -> Any:
-    """The task of a data set; classification where it does not say."""
+    """The task of a data set; the default is classification."""
     return _TASKS[getattr(data, "task", Classification.name)]()

@@ -1,16 +1,16 @@
-"""Search for hyperparameters with Keras Tuner.
+"""Searches for hyperparameters with Keras Tuner.
 
-`PNCNNHyperModel` is a Keras Tuner hypermodel: a recipe is the base and a search space says which of
-its values vary. Any tuner of Keras Tuner takes it. `tune`, which the command ``tfpn tune`` calls,
-runs a whole search: trials that fail are recorded and the search goes on, a killed search resumes,
-and the best trial's recipe is trained on training and validation data together.
+`PNCNNHyperModel` is a hypermodel for any tuner of Keras Tuner. It starts from a recipe, and a
+search space says which values vary. `tune` runs a whole search, like the command ``tfpn tune``. It
+records failed trials and goes on. You can resume a killed search. In the end it trains the best
+trial's recipe on training and validation data together.
 
-Needs ``pip install 'tfpn[tuning]'``.
+Install it with ``pip install 'tfpn[tuning]'``.
 """
 
 import importlib.util
 
-# Keras Tuner imports tensorboard in every trial and does not require it.
+# Keras Tuner imports tensorboard in every trial, but does not require it.
 for _name in ("keras_tuner", "tensorboard"):
     if importlib.util.find_spec(_name) is None:
         raise ImportError(

@@ -1,4 +1,4 @@
-"""The hypermodel: from hyperparameters to a trained model."""
+"""The hypermodel, which turns hyperparameters into a trained model."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,23 +18,24 @@ OUT_OF_MEMORY = (tf.errors.ResourceExhaustedError, MemoryError)
 class PNCNNHyperModel(keras_tuner.HyperModel):
     """Keras Tuner hypermodel of `tfpn.models.PNCNN`, and of other models by their recipe.
 
-    A recipe is the base; the values of the search space vary. By default these are the channels,
-    the blocks, the basis operators, the initial length scale and noise, the weight of the marginal
-    likelihood, the uncertainty mode and the learning rate (`tfpn.tuning.SPACE`).
+    The recipe fixes all values outside of the search space. By default the space holds the
+    channels, the blocks, the basis operators, the initial length scale and noise, the weight of the
+    marginal likelihood, the uncertainty mode and the learning rate (`tfpn.tuning.SPACE`).
 
-    ``build`` gives the compiled model; ``fit`` trains it as ``tfpn train`` does: length scales from
-    the data (`adapt`), the recipe's batches, augmentation, schedule and class weights.
+    ``build`` returns the compiled model. ``fit`` trains it like ``tfpn train``: it takes the length
+    scales from the data (`adapt`), and the batches, augmentation, schedule and class weights from
+    the recipe.
 
     Args:
-        recipe: a `tfpn.recipes.Recipe`, a name or the path of a TOML file. None stands for the
-            defaults of PNCNN and of training; the data are those given to ``search``.
+        recipe: a `tfpn.recipes.Recipe`, a name or the path of a TOML file. None takes the defaults
+            of PNCNN and of training, and the data that you give to ``search``.
         space: dict from "section.key" to a list of choices, or to a dict of the arguments
             min_value, max_value, step and sampling of Keras Tuner's `Int` and `Float`. It replaces
-            or extends the default space; a list of one fixes a value.
-        **model: arguments of the model, which then do not vary unless ``space`` names them.
+            or extends the default space. A list of one fixes a value.
+        **model: arguments of the model. They do not vary unless ``space`` names them.
 
     Raises:
-        RecipeError: an unknown key, or values that the recipe cannot take.
+        RecipeError: for an unknown key, or values that the recipe cannot take.
 
     Example:
 
@@ -75,7 +76,7 @@ class PNCNNHyperModel(keras_tuner.HyperModel):
             raise recipes.RecipeError(f"search space: {error}") from error
 
     def declare_hyperparameters(self, hp: Any) -> None:
-        """Registers the search space, as Keras Tuner asks for."""
+        """Registers the search space with Keras Tuner."""
         spaces.declare(hp, self.base, self.space)
 
     def recipe(self, hp: Any) -> recipes.Recipe:
@@ -84,10 +85,10 @@ class PNCNNHyperModel(keras_tuner.HyperModel):
         return recipes.resolve(spaces.with_values(self.base, values))
 
     def build(self, hp: Any) -> Model:
-        """The compiled model of a set of hyperparameters, its weights drawn by the recipe's seed.
+        """Builds the compiled model of a set of hyperparameters, with weights from the seed.
 
         Raises:
-            RecipeError: the model refuses a combination of values.
+            RecipeError: if the model refuses a combination of values.
         """
         recipe = self.recipe(hp)
         keras.utils.set_random_seed(recipe.sections["training"]["seed"])
@@ -108,7 +109,7 @@ class PNCNNHyperModel(keras_tuner.HyperModel):
         initial_epoch: int = 0,
         verbose: Verbose = "auto",
     ) -> dict[str, float]:
-        """Trains a model that `build` has made.
+        """Trains a model from `build`.
 
         Args:
             hp: the hyperparameters.
@@ -117,21 +118,21 @@ class PNCNNHyperModel(keras_tuner.HyperModel):
             y: integer labels [examples].
             validation_data: pair of the inputs and the labels to measure on.
             callbacks: Keras callbacks.
-            epochs: the epoch to stop after; the recipe's by default. The schedule of the learning
-                rate always runs over the recipe's epochs.
-            initial_epoch: the number of epochs that the weights have been trained for.
+            epochs: the epoch to stop after. The default is the recipe's. The schedule of the
+                learning rate always runs over the recipe's epochs.
+            initial_epoch: number of epochs already trained.
             verbose: as in `keras.Model.fit`.
 
         Returns:
             A dict of the last epoch's figures on the validation data: val_loss, val_nll (the task's
             loss alone, in nats), val_accuracy and, for two classes, val_auroc and
-            val_average_precision. They are not the best epoch's, as nothing will be held out to
-            find that epoch by when the best trial is trained on all data.
+            val_average_precision. It does not take the best epoch: the final training on all data
+            holds nothing out to find that epoch.
 
         Raises:
-            keras_tuner.errors.FailedTrialError: the loss became NaN or infinite, or the memory did
-                not suffice. Keras Tuner then goes on with the next trial.
-            keras_tuner.errors.FatalTypeError: ``x`` is not a dict of arrays.
+            keras_tuner.errors.FailedTrialError: if the loss becomes NaN or infinite, or the memory
+                does not suffice. Keras Tuner then goes on with the next trial.
+            keras_tuner.errors.FatalTypeError: if ``x`` is not a dict of arrays.
         """
         if not isinstance(x, dict):
             raise keras_tuner.errors.FatalTypeError(

@@ -17,15 +17,15 @@ COLUMNS = ("trial", "status", "score", "reason", "seconds", "epochs")
 
 
 def read_trials(tuner: Any, names: Iterable[str]) -> list[dict[str, Any]]:
-    """The trials of a search in the order in which they began, one dict each.
+    """The trials of a search as dicts, in the order in which they began.
 
     Args:
         tuner: from `make_tuner`.
         names: the hyperparameters to show.
 
     Returns:
-        A list of dicts with the keys `COLUMNS` and ``names``. The epochs are those that the trial
-        itself has trained: Hyperband's later rounds go on from an earlier trial.
+        A list of dicts with the keys `COLUMNS` and ``names``. The epochs are those of the trial
+        itself; a later round of Hyperband goes on from an earlier trial.
     """
     rows = []
     for trial_id in tuner.oracle.start_order:
@@ -56,11 +56,11 @@ def write_table(rows: Sequence[Mapping[str, Any]], names: Iterable[str], path: P
 def draw(
     rows: Sequence[Mapping[str, Any]], space: Mapping[str, Any], objective: str, direction: str
 ) -> Figure:
-    """Draws the score of the trials in their order, and against each hyperparameter.
+    """Draws the scores in the order of the trials, and against each hyperparameter.
 
     Args:
         rows: from `read_trials`.
-        space: the search space, for the scales of the axes.
+        space: the search space, which sets the scales of the axes.
         objective, direction: the score's name, and "min" or "max".
 
     Returns:
@@ -97,7 +97,7 @@ def draw(
     for axes, name in zip(panels[1:], names, strict=False):
         values = [row[name] for _, row in done]
         if isinstance(space[name], list):
-            # Choices side by side, however far apart their values are.
+            # Choices stand side by side, whatever their values are.
             values = [space[name].index(value) for value in values]
             axes.set_xticks(range(len(space[name])), [str(choice) for choice in space[name]])
         elif space[name].get(RANGE[3], "linear") == "log":

@@ -1,4 +1,4 @@
-"""A whole search: its folder, its trials, and the training of the best on all data."""
+"""A whole search: its folder, its trials, and the final training on all data."""
 
 import importlib.util
 import json
@@ -47,43 +47,43 @@ def tune(
 ) -> dict[str, Any]:
     """Searches for the hyperparameters of a recipe, and trains the best on all data.
 
-    The trials train on the training part and are judged on the validation part; the test part is
-    not looked at. Then the recipe of the best trial is trained on both parts together, by its
-    loader's ``validation_fraction=0``, and measured on the test part.
+    The trials train on the training part, and the validation part gives their scores. No trial sees
+    the test part. Then the recipe of the best trial trains on both parts together, by its loader's
+    ``validation_fraction=0``, and the test part measures it.
 
     The folder receives recipe.toml and search.json (the recipe and the search space), trials/
     (Keras Tuner's files), results.csv and results.png (the trials), best.toml (a recipe), final/
     (the run folder of the last training) and result.json.
 
-    With the environment variables KERASTUNER_ORACLE_IP, KERASTUNER_ORACLE_PORT and
-    KERASTUNER_TUNER_ID, which is "chief" for one process and other names for the workers, several
-    processes that share the folder carry out one search. The chief writes the results.
+    Several processes that share the folder can run one search. Set the environment variables
+    KERASTUNER_ORACLE_IP and KERASTUNER_ORACLE_PORT. Set KERASTUNER_TUNER_ID to "chief" in one
+    process, and to other names in the workers. The chief writes the results.
 
     Args:
         recipe: a `tfpn.recipes.Recipe`, a name or the path of a TOML file.
-        folder: the search's folder; made if it does not exist.
-        space: of `PNCNNHyperModel`.
+        folder: the search's folder. It is made if it does not exist.
+        space: as in `PNCNNHyperModel`.
         algorithm: "hyperband", "random" or "bayesian".
-        objective: "val_nll", "val_accuracy" or, of two classes, "val_auroc" or
-            "val_average_precision": of a trial's last epoch.
-        max_trials: number of trials; for "random" and "bayesian". A finished search can be resumed
-            with more.
-        iterations: for "hyperband": how often it runs all its brackets. The recipe's epochs are the
-            most that it trains.
-        final: whether the best recipe is trained at the end.
-        resume: go on with the search in the folder, whose finished trials are not repeated.
+        objective: the score of a trial's last epoch: "val_nll", "val_accuracy" or, for two classes,
+            "val_auroc" or "val_average_precision".
+        max_trials: number of trials of "random" and "bayesian". You can resume a finished search
+            with a larger number.
+        iterations: how often "hyperband" runs all its brackets. It trains a model for at most the
+            recipe's epochs.
+        final: whether to train the best recipe at the end.
+        resume: go on with the search in the folder. Finished trials are not repeated.
         overwrite: replace the search in the folder.
         verbose: as in `keras.Model.fit`.
 
     Returns:
         A dict: recipe, algorithm, objective, best_score, best_trial, best (hyperparameters),
         trials, completed, failed, final (the result of `tfpn.training.train`, or None) and search
-        (the folder). A worker's has worker (its name), trials (that it has run) and search.
+        (the folder). For a worker: worker (its name), trials (its number of trials) and search.
 
     Raises:
-        RecipeError: the recipe or the search space is not usable.
-        RunError: the folder holds a search and neither ``resume`` nor ``overwrite`` is given, its
-            recipe or search space is another, or no trial was completed.
+        RecipeError: if the recipe or the search space is not usable.
+        RunError: if the folder holds a search and neither ``resume`` nor ``overwrite`` is given; if
+            that search has another recipe or search space; or if no trial was completed.
 
     Example:
 
@@ -136,7 +136,7 @@ def tune(
         ) from error
     if role == "worker":
         return _work(tuner, folder, hypermodel, settings, data, verbose)
-    # From here on, whatever has been begun can be resumed.
+    # From here on the search can be resumed.
     tuner.save()
     try:
         _search(tuner, data, verbose)
@@ -158,7 +158,7 @@ def _role():
 
 
 def _load(hypermodel, algorithm, objective, final):
-    """The training and validation data as arrays, after checks of what would fail later."""
+    """Loads training and validation data as arrays; checks first what would fail later."""
     recipe = hypermodel.base
     if recipe.sections["training"]["patience"] or "training.patience" in hypermodel.space:
         raise recipes.RecipeError(
@@ -172,15 +172,15 @@ def _load(hypermodel, algorithm, objective, final):
         )
     if final and "validation_fraction" not in recipe.sections["data"]:
         raise recipes.RecipeError(
-            f"[data] {recipe.sections['data'].get('name')} has no validation_fraction by which "
-            "its validation part could be trained on; search with --no-final"
+            f"[data] {recipe.sections['data'].get('name')} has no validation_fraction, which the "
+            "final training on all data needs; search with --no-final"
         )
     data = recipes.load_data(recipe)
     task = training.task_of(data).name
     if task != "classification":
         raise recipes.RecipeError(
-            f"[data] {recipe.sections['data']['name']}: found the task {task}; the search is for "
-            "classifiers"
+            f"[data] {recipe.sections['data']['name']}: found the task {task}; the search works "
+            "for classifiers only"
         )
     if data.validation is None:
         raise training.RunError(
@@ -190,19 +190,20 @@ def _load(hypermodel, algorithm, objective, final):
     recipes.check_data(recipe, model, data)
     if model.output.shape[-1] != 2 and objective in ("val_auroc", "val_average_precision"):
         raise recipes.RecipeError(
-            f"objective: found {objective!r}, which is of two classes, and the model has "
+            f"objective: found {objective!r}, which needs two classes, but the model has "
             f"{model.output.shape[-1]}; give val_nll or val_accuracy"
         )
     return [(recipes.model_inputs(model, part), part.y) for part in (data.train, data.validation)]
 
 
 def _open(folder, recipe, settings, resume, overwrite):
-    """Makes the folder ready: refuses to mix searches, clears one that is to be replaced."""
+    """Prepares the folder: it refuses to mix searches, and clears a search that you replace."""
     try:
         known = (folder / SEARCH).exists()
         if folder.exists() and not known and not _is_free(folder, recipe):
             raise training.RunError(
-                f"--output: {folder} is a file, or holds something that is no search; give another"
+                f"--output: {folder} is a file, or holds something other than a search; give "
+                "another"
             )
         if known and overwrite:
             for name in (TRIALS, FINAL):
@@ -225,15 +226,15 @@ def _open(folder, recipe, settings, resume, overwrite):
     except OSError as error:
         raise training.RunError(
             f"--output: cannot write the folder {folder} ({error.strerror}); give a folder that "
-            "can be made and written"
+            "you can make and write"
         ) from error
 
 
 def _is_free(folder, recipe):
-    """Whether it is a folder without anything of others.
+    """Whether the folder holds no files of others.
 
-    It may hold what a worker makes while it waits, and what the same search had written when it was
-    killed at its start.
+    It may hold the files of a waiting worker, and those of the same search that was killed at its
+    start.
     """
     if not folder.is_dir():
         return False
@@ -250,15 +251,15 @@ def _is_free(folder, recipe):
 
 
 def _check_same(folder, recipe, settings):
-    """Raises unless the folder's search is of this recipe and search space."""
+    """Raises RunError unless the folder's search has this recipe and search space."""
     try:
         old = json.loads((folder / SEARCH).read_text(encoding="utf-8"))
         before = recipes.load(folder / training.RECIPE)
         old_space = old.pop("space")
     except (OSError, ValueError, KeyError) as error:
         raise training.RunError(
-            f"{folder} holds no search that can be gone on with ({error}); start anew with "
-            "--overwrite, or give the --output of the search"
+            f"{folder} holds no search that can be resumed ({error}); start anew with --overwrite, "
+            "or give the --output of the search"
         ) from error
     new = {key: value for key, value in settings.items() if key != "space"}
     changes = [
@@ -268,8 +269,8 @@ def _check_same(folder, recipe, settings):
     ]
     if changes:
         raise training.RunError(
-            f"the search in {folder} is another, and its results would not answer this one: "
-            f"{'; '.join(changes)}. Use the search's own values, or --overwrite to start anew"
+            f"the search in {folder} differs from this one: {'; '.join(changes)}. Use that "
+            "search's values, or --overwrite to start anew"
         )
 
 
@@ -287,9 +288,9 @@ def _search(tuner, data, verbose):
 
 
 def _work(tuner, folder, hypermodel, settings, data, verbose):
-    """What a worker does: trials, until the chief has no more."""
+    """Runs a worker's trials until the chief has no more."""
     try:
-        tuner.oracle.get_space()  # The chief, once it answers, has written its folder.
+        tuner.oracle.get_space()  # Once the chief answers, it has written its folder.
         _check_same(folder, hypermodel.base, settings)
         _search(tuner, data, verbose)
     except grpc.RpcError as error:
@@ -344,9 +345,9 @@ def _finish(tuner, rows, folder, hypermodel, settings, final, verbose):
 
 
 def _train(best, folder, verbose):
-    """Trains on training and validation data; goes on with such a training that was killed."""
+    """Trains on training and validation data together; resumes this training if it was killed."""
     whole = spaces.with_values(best, {"data.validation_fraction": 0.0})
     path = folder / training.RECIPE
-    # A search that was resumed with more trials may have found another best.
+    # A search that was resumed with more trials may have found a better one.
     other = path.exists() and bool(recipes.differences(recipes.load(path), whole))
     return training.train(whole, folder, resume=not other, overwrite=other, verbose=verbose)

@@ -1,4 +1,4 @@
-"""Search spaces: which values of a recipe vary, and over what."""
+"""Search spaces: the values of a recipe that vary, and their choices or ranges."""
 
 import dataclasses
 import tomllib
@@ -9,8 +9,8 @@ import numpy as np
 
 from tfpn import recipes
 
-# The default search space. A list holds choices, a dict the arguments of Keras Tuner's `Int` or
-# `Float`. The length scale is in units of the points' spacing, the noise in units of the signal.
+# The default search space. A list holds choices. A dict holds the arguments of Keras Tuner's `Int`
+# or `Float`. The length scale is in units of the points' spacing, the noise in units of the signal.
 SPACE = {
     "model.channels": [16, 32, 64, 128],
     "model.num_blocks": {"min_value": 1, "max_value": 4},
@@ -23,15 +23,15 @@ SPACE = {
     "training.learning_rate": {"min_value": 3e-4, "max_value": 3e-2, "sampling": "log"},
 }
 RANGE = ("min_value", "max_value", "step", "sampling")
-# The data stay the same, so that all trials answer the same question.
+# [data] does not vary, so that the scores of all trials can be compared.
 SECTIONS = ("model", "training", "augmentation")
 
 
 def read_assignment(text: str) -> tuple[str, Any]:
-    """The key and the values of one ``--space`` of the command line.
+    """Reads the key and the values of one ``--space`` of the command line.
 
     Raises:
-        RecipeError: the text is not ``section.key=`` and a TOML list or table.
+        RecipeError: if the text is not ``section.key=`` and a TOML list or table.
 
     >>> read_assignment("model.channels=[16, 32]")
     ('model.channels', [16, 32])
@@ -52,7 +52,9 @@ def read_assignment(text: str) -> tuple[str, Any]:
 
 
 def read_assignments(texts: Sequence[str], recipe: recipes.Recipe) -> dict[str, Any]:
-    """The search space of all ``--space`` of the command line, beside the recipe of its ``--set``.
+    """Reads the search space from all ``--space`` options of the command line.
+
+    ``recipe`` holds the values of its ``--set`` options.
 
     Raises:
         RecipeError: as `read_assignment`, or for a key that is given twice or was set.
@@ -73,21 +75,21 @@ def read_assignments(texts: Sequence[str], recipe: recipes.Recipe) -> dict[str, 
 
 
 def search_space(recipe: recipes.Recipe, space: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The whole search space of a recipe, checked.
+    """Checks and returns the whole search space of a recipe.
 
-    The default space `SPACE`, as far as the recipe's model has those arguments, without the values
-    that were set by `tfpn.recipes.override` (by ``--set``), which stay as they were set.
+    It is the default space `SPACE`, as far as the recipe's model has those arguments. Values that
+    `tfpn.recipes.override` (``--set``) has set are left out: they do not vary.
 
     Args:
         recipe: a `tfpn.recipes.Recipe`.
-        space: dict from "section.key" to a list of choices or a dict of `RANGE`, which replace
-            those of the default space or add to it. A list of one fixes the value.
+        space: dict from "section.key" to a list of choices or a dict of `RANGE`. Its entries
+            replace those of the default space or add to them. A list of one fixes the value.
 
     Returns:
         A dict of the same form.
 
     Raises:
-        RecipeError: an unknown key, or values that the recipe cannot take.
+        RecipeError: for an unknown key, or values that the recipe cannot take.
 
     >>> recipe = recipes.load("digits")
     >>> recipes.override(recipe, "model.uncertainty=none")
@@ -107,7 +109,7 @@ def search_space(recipe: recipes.Recipe, space: Mapping[str, Any] | None = None)
         "takes_neighbourhoods": model.get("conditioning") == "local",
     }
     if "model.uncertainty" in found and any(needed.values()):
-        # Imported here, as it loads TensorFlow.
+        # This import loads TensorFlow.
         from tfpn.math.uncertainty import UNCERTAINTY
 
         found["model.uncertainty"] = [
@@ -120,14 +122,16 @@ def search_space(recipe: recipes.Recipe, space: Mapping[str, Any] | None = None)
     for name, values in (space or {}).items():
         found[name] = _checked(recipe, name, values)
     if not found:
-        raise recipes.RecipeError("the search space is empty; leave a value free or give one")
+        raise recipes.RecipeError(
+            "the search space is empty; leave out a --set, or give a value to vary"
+        )
     return found
 
 
 def with_values(
     recipe: recipes.Recipe, values: Mapping[str, Any], origin: str | None = None
 ) -> recipes.Recipe:
-    """A copy of a recipe with values by "section.key"; ``origin`` is for error messages."""
+    """A copy of a recipe with new values by "section.key"; error messages name ``origin``."""
     sections = {section: dict(content) for section, content in recipe.sections.items()}
     overridden = dict(recipe.overridden)
     for name, value in values.items():
@@ -143,12 +147,12 @@ def declare(hp: Any, recipe: recipes.Recipe, space: Mapping[str, Any]) -> dict[s
 
     Args:
         hp: a `keras_tuner.HyperParameters`.
-        recipe: the resolved recipe, whose values are the defaults where they are in the space.
+        recipe: the resolved recipe. Its values are the defaults if they lie in the space.
         space: from `search_space`.
 
     Returns:
-        A dict from "section.key" to the value. Floats are rounded to six digits, which is what they
-        have after a transfer between a chief and its workers.
+        A dict from "section.key" to the value. Floats are rounded to six digits, as many as survive
+        a transfer between a chief and its workers.
     """
     values = {}
     for name, given in space.items():
@@ -159,14 +163,14 @@ def declare(hp: Any, recipe: recipes.Recipe, space: Mapping[str, Any]) -> dict[s
 
 
 def rounded(value: Any) -> Any:
-    """A float with six digits; anything else as it is."""
+    """Rounds a float to six digits; returns anything else unchanged."""
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _declare(hp, name, given, default):
     if isinstance(given, list):
         if any(map(_is_nested, given)):
-            # Keras Tuner takes no tables or lists as choices: it gets their text.
+            # Keras Tuner does not take tables or lists as choices, so it gets their text.
             texts = [value if isinstance(value, str) else recipes.toml(value) for value in given]
             default = texts[given.index(default)] if default in given else None
             return given[texts.index(hp.Choice(name, texts, default=default))]
@@ -176,8 +180,8 @@ def _declare(hp, name, given, default):
             return hp.Boolean(name, default=bool(default))
         default = default if default in given else None
         if isinstance(given[0], float):
-            # Between a chief and its workers floats travel in single precision; a choice that came
-            # back changed would be none of the choices.
+            # Floats travel in single precision between a chief and its workers. A rounded choice
+            # would not be one of the choices.
             given = [float(np.float32(value)) for value in given]
             default = default and float(np.float32(default))
         return hp.Choice(name, given, default=default)
@@ -201,7 +205,7 @@ def _checked(recipe, name, values):
         if unknown or missing:
             raise recipes.RecipeError(
                 f"{origin}: found a range with {', '.join(values) or 'nothing'}; give min_value "
-                "and max_value, and step and sampling if you like"
+                "and max_value, and optionally step and sampling"
             )
         step = values.get("step")
         if step is not None and (_is_bool(step) or not isinstance(step, int | float) or step <= 0):
@@ -213,18 +217,18 @@ def _checked(recipe, name, values):
             tried = values = [
                 rounded(float(v)) if isinstance(v, int | float) else v for v in values
             ]
-        # Names and tables go together, as those of kernels do.
+        # Names and tables may be mixed, such as for kernels.
         kinds = {str if _is_nested(value) else type(value) for value in values}
         different = len(set(map(repr, values))) == len(tried)
         if len(kinds) != 1 or not kinds <= {bool, int, float, str} or not different:
             raise recipes.RecipeError(
-                f"{origin}: found {values!r}; give different numbers, or texts, lists and tables, "
+                f"{origin}: found {values!r}; give different numbers; or texts, lists and tables; "
                 "or true and false"
             )
     for value in tried:
         resolved = recipes.resolve(with_values(recipe, {name: value}, f"{origin}, value {value!r}"))
         if (isinstance(value, str) or _is_nested(value)) and section == "model":
-            # What a text or a table may be, only the model knows.
+            # Only the model can check a text or a table.
             try:
                 recipes.build_model(resolved)
             except recipes.RecipeError as error:
@@ -241,7 +245,7 @@ def _is_nested(value):
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What differs between two search spaces, one line of text a value."""
+    """The differences between two search spaces, one line of text for each value."""
     return [
         f"the search space of {name} was {old.get(name, 'not set')!r}, "
         f"is {new.get(name, 'not set')!r}"

@@ -1,4 +1,4 @@
-"""Keras Tuner's tuners, which besides keep a record of how each trial ended."""
+"""Keras Tuner's tuners with a record of how each trial ended."""
 
 import json
 import math
@@ -16,12 +16,12 @@ from tfpn.training.errors import first_line
 from tfpn.types import Mixin, PathLike
 
 OUTCOME = "outcome.json"
-# A trial in which the process was killed so often is given up: the system kills a process for which
-# the memory does not suffice, and would do so again.
+# A trial whose process was killed so often is given up. The system kills a process that needs too
+# much memory, and would do so again.
 ATTEMPTS = 3
 ALGORITHMS = ("hyperband", "random", "bayesian")
-# What a search may look at, and whether more of it is better. Not val_loss, which holds the
-# marginal likelihood times its weight: with another weight it is another measure.
+# The scores of a search, and whether a larger one is better. val_loss is not among them: it holds
+# the marginal likelihood times its weight, so another weight makes it another measure.
 OBJECTIVES = {
     "val_nll": "min",
     "val_accuracy": "max",
@@ -31,16 +31,16 @@ OBJECTIVES = {
 
 
 class SearchStopped(keras_tuner.errors.FatalError, WriteError):
-    """A file that cannot be written: not the trial's fault, and it would end the next one too."""
+    """A file cannot be written. This is not the trial's fault, and would end the next one, too."""
 
 
 class _Recorded(Mixin):
-    """Writes how each trial ended to its folder: status, reason, seconds, epochs, attempts.
+    """Writes to each trial's folder how it ended: status, reason, seconds, epochs, attempts.
 
     Keras Tuner keeps a failed trial's traceback, but workers do not send it to their chief.
     """
 
-    count = 0  # trials that this process has run
+    count = 0  # number of trials that this process has run
 
     def run_trial(self, trial, *args, **kwargs):
         self.count += 1
@@ -85,23 +85,23 @@ class _Recorded(Mixin):
         self._finished += 1
 
     def _populate_initial_space(self):
-        # Keras Tuner would build the model with the defaults besides, to find hyperparameters that
-        # are not declared. There are none, and the model may refuse just that combination.
+        # Keras Tuner would also build the model with the defaults, to find undeclared
+        # hyperparameters. There are none, and the model may refuse this combination.
         hp = self.oracle.get_space()
         self.hypermodel.declare_hyperparameters(hp)
         self.oracle.update_space(hp)
 
     def _get_tuner_fname(self):
-        # Keras Tuner resumes a search if this file is there. It has the tuner's name in it, so that
-        # a search begun alone would start over when it goes on with a chief.
+        # Keras Tuner resumes a search if this file exists. Its name holds the tuner's, so a search
+        # that began alone would start over with a chief.
         if self._is_worker():
             return super()._get_tuner_fname()
         return os.path.join(self.project_dir, "tuner.json")
 
 
 def _reason(error):
-    """The first line of an error's message, with its type unless a hypermodel has said it."""
-    # TensorFlow puts colours and the names of functions around its messages.
+    """The first line of an error's message, after its type unless the hypermodel raised it."""
+    # TensorFlow puts colours and names of functions around its messages.
     text = first_line(Exception(re.sub(r"\x1b\[\d*m|\{\{.*?\}\} *", "", str(error))))
     known = isinstance(error, keras_tuner.errors.FailedTrialError)
     return text if known else f"{type(error).__name__}: {text}"
@@ -118,7 +118,7 @@ class _BayesianOptimization(_Recorded, keras_tuner.BayesianOptimization):
 class _Hyperband(_Recorded, keras_tuner.Hyperband):
     def _build_hypermodel(self, hp):
         with warnings.catch_warnings():
-            # A later round takes the weights of an earlier one; the optimiser begins anew.
+            # A later round takes the weights of an earlier one, with a new optimiser.
             warnings.filterwarnings("ignore", message="Skipping variable loading for optimizer")
             return super()._build_hypermodel(hp)
 
@@ -132,17 +132,17 @@ def make_tuner(
     max_trials: int,
     iterations: int,
 ) -> Any:
-    """A tuner, which goes on with the search in the folder if there is one.
+    """Makes a tuner, which resumes the search in the folder if there is one.
 
     Args:
-        hypermodel: a `PNCNNHyperModel`. Its recipe's seed is the search's, and its epochs are
-            Hyperband's largest number.
-        folder: where Keras Tuner keeps its files.
+        hypermodel: a `PNCNNHyperModel`. Its recipe's seed is the seed of the search, and its epochs
+            are Hyperband's maximum.
+        folder: folder of Keras Tuner's files.
         algorithm: one of `ALGORITHMS`.
         objective: a key of `OBJECTIVES`.
-        max_trials: number of trials of "random" and "bayesian", of which the latter draws the first
-            quarter at random, at least two. (Keras Tuner's default is three for each
-            hyperparameter, which here is more than most searches have.)
+        max_trials: number of trials of "random" and "bayesian". "bayesian" draws the first quarter
+            at random, at least two. (Keras Tuner's default is three for each hyperparameter, which
+            is more than most searches have.)
         iterations: how often "hyperband" runs all its brackets.
     """
     settings = hypermodel.base.sections["training"]
@@ -163,13 +163,13 @@ def make_tuner(
         tuner = _BayesianOptimization(**shared, max_trials=max_trials, num_initial_points=points)
     else:
         tuner = _RandomSearch(**shared, max_trials=max_trials)
-    if isinstance(tuner.oracle, keras_tuner.Oracle):  # not the stand-in that a worker has
+    if isinstance(tuner.oracle, keras_tuner.Oracle):  # a worker has a stand-in instead
         _write_whole(tuner.oracle)
     return tuner
 
 
 def _write_whole(oracle):
-    """Lets an oracle's files be written whole: Keras Tuner empties a file before it writes it."""
+    """Makes an oracle write whole files: Keras Tuner empties a file before it writes it."""
 
     def save():
         write(oracle._get_oracle_fname(), json.dumps(oracle.get_state()))
