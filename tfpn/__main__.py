@@ -1,4 +1,4 @@
-"""``python -m tfpn`` is the command ``tfpn``."""
+"""Runs the command ``tfpn`` by ``python -m tfpn``."""
 
 import sys
 

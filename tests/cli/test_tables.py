@@ -126,7 +126,7 @@ def test_what_predict_cannot_do_is_one_line(mapped, tmp_path):
         ([tmp_path / "places.csv"], "no column 'latitude'; the table has ['longitude']"),
         ([tmp_path / "no.csv"], "there is no such file"),
         ([tmp_path / "places.csv", "--output", tmp_path / "a.png"], "ending in .csv or .parquet"),
-        ([tmp_path / "places.csv", "--resolution", "5"], "--resolution is of fields on a grid"),
+        ([tmp_path / "places.csv", "--resolution", "5"], "--resolution works for fields on a grid"),
         (["--resolution", "1"], "--resolution: found 1; give at least 2"),
         (["--readings", tmp_path / "places.csv"], "no column 'latitude'"),
     ):

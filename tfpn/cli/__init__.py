@@ -12,9 +12,9 @@ def main(arguments=None):
         arguments: the command line without the program's name; `sys.argv` by default.
 
     Returns:
-        The exit status: 0 done, 1 the training diverged, 2 the request cannot be carried out or a
-        file not be written, 130 interrupted, 143 terminated, 141 the reader of standard output has
-        closed it.
+        The exit status: 0 done; 1 the training diverged; 2 the request cannot be carried out or a
+        file cannot be written; 130 interrupted; 143 terminated; 141 the reader of standard output
+        has closed it.
     """
     with Ending("tfpn") as ending:
         from tfpn.cli.arguments import parser
@@ -23,7 +23,7 @@ def main(arguments=None):
         ending.name = f"tfpn {options.command}"
         if options.command in ("train", "tune"):
             ending.advice = "; --resume continues it"
-        # Imported after parsing: TensorFlow takes seconds, and --help does not need it.
+        # The import comes after parsing: TensorFlow takes seconds, and --help does not need it.
         from tfpn.cli import commands
         from tfpn.cli.quiet_start import quiet_start
 

@@ -1,4 +1,4 @@
-"""The command line's grammar. Nothing here imports TensorFlow."""
+"""The arguments of the command line. Nothing here imports TensorFlow."""
 
 import argparse
 
@@ -6,10 +6,10 @@ from tfpn import recipes
 from tfpn._version import __version__
 from tfpn.cli import descriptions
 
-# Short flags of `train` and `tune` and the recipe's values that they set.
+# Short flags of `train` and `tune`, and the recipe's values that they set.
 SHORT_FLAGS = {
     "epochs": ("training.epochs", "N", "epochs to train"),
-    "batch_size": ("training.batch_size", "N", "examples a batch"),
+    "batch_size": ("training.batch_size", "N", "examples in a batch"),
     "learning_rate": ("training.learning_rate", "RATE", "Adam's (initial) learning rate"),
     "channels": ("model.channels", "N", "channels of each block"),
     "seed": ("training.seed", "N", "seed of initial weights, shuffling and augmentation"),
@@ -44,8 +44,8 @@ def _add_train(commands):
         "recipe",
         nargs="?",
         metavar="RECIPE",
-        help=f"a recipe's name ({_recipes()}) or the path of a recipe.toml; "
-        "digits by default, and with --resume the run's own recipe",
+        help=f"a recipe's name ({_recipes()}) or the path of a recipe.toml "
+        "(default: digits, or with --resume the run's own recipe)",
     )
     _add_values(train)
     train.add_argument(
@@ -61,8 +61,8 @@ def _add_train(commands):
     train.add_argument(
         "--strategy",
         choices=("mirrored", "multi-worker"),
-        help="train on all GPUs of this machine, or on the workers of the cluster described by "
-        "the environment variable TF_CONFIG; the batch size is that of all together",
+        help="train on all GPUs of this machine, or on the workers of the cluster that the "
+        "environment variable TF_CONFIG describes; the batch size counts all of them together",
     )
 
 
@@ -90,7 +90,7 @@ def _add_tune(commands):
         default=[],
         dest="space",
         metavar="SECTION.KEY=VALUES",
-        help="what a value varies over: a TOML list of choices, or a table with min_value and "
+        help="the range of a value: a TOML list of choices, or a table with min_value and "
         "max_value, and optionally step and sampling ('linear' or 'log'); may be repeated",
     )
     tune.add_argument(
@@ -103,14 +103,14 @@ def _add_tune(commands):
         "--objective",
         choices=("val_nll", "val_accuracy", "val_auroc", "val_average_precision"),
         default="val_nll",
-        help="what trials are judged by, after their last epoch (default: %(default)s)",
+        help="the score of a trial, after its last epoch (default: %(default)s)",
     )
     tune.add_argument(
         "--max-trials",
         type=int,
         default=20,
         metavar="N",
-        help="trials of random and bayesian (default: %(default)s)",
+        help="number of trials of random and bayesian (default: %(default)s)",
     )
     tune.add_argument(
         "--iterations",
@@ -123,7 +123,7 @@ def _add_tune(commands):
         "--no-final",
         action="store_false",
         dest="final",
-        help="leave out the training on training and validation data",
+        help="leave out the final training on training and validation data",
     )
     tune.add_argument(
         "--output",
@@ -161,12 +161,12 @@ def _add_evaluate(commands):
     )
     _add_bins(evaluate)
     evaluate.add_argument(
-        "--output", metavar="FILE.json", help="write the line of JSON to this file too"
+        "--output", metavar="FILE.json", help="also write the line of JSON to this file"
     )
     evaluate.add_argument(
         "--table",
         metavar="FILE.csv",
-        help="write the calibration's bins: borders, examples, mean confidence, accuracy",
+        help="write the bins of the calibration: borders, examples, mean confidence, accuracy",
     )
     _add_residuals(evaluate, "measure")
     _add_data_dir(evaluate)
@@ -184,24 +184,24 @@ def _add_predict(commands):
         "file",
         nargs="?",
         metavar="FILE",
-        help="observations (.npz), or the table of the places or examples (.csv or .parquet)",
+        help="observations (.npz), or a table of places or examples (.csv or .parquet)",
     )
     predict.add_argument(
         "--output",
         metavar="OUT",
-        help="where to write: .npz or .csv of classes, .csv or .parquet of numbers, and of a grid "
-        ".png or .nc too; CSV on standard output by default",
+        help="the file to write: .npz or .csv for classes, .csv or .parquet for numbers, and also "
+        ".png or .nc for a grid (default: CSV on standard output)",
     )
     predict.add_argument(
         "--readings",
         metavar="TABLE",
-        help="of a field: readings to predict from, instead of the recipe's",
+        help="for a field: readings to predict from, instead of the recipe's",
     )
     predict.add_argument(
         "--resolution",
         type=int,
         metavar="N",
-        help="of a field without FILE: grid points along each axis",
+        help="for a field without FILE: grid points along each axis",
     )
 
 
@@ -222,10 +222,10 @@ def _add_figures(commands):
         type=int,
         choices=(1, 3),
         metavar="N",
-        help="draw the first three channels as red, green and blue (3), or the first alone (1); "
-        "3 by default where the blocks have as many",
+        help="draw the first three channels as red, green and blue (3), or only the first (1) "
+        "(default: 3 if the blocks have three channels)",
     )
-    shown.add_argument("--channel", type=int, metavar="INDEX", help="draw this channel alone")
+    shown.add_argument("--channel", type=int, metavar="INDEX", help="draw only this channel")
     figures.add_argument(
         "--resolution",
         type=int,
@@ -275,7 +275,7 @@ def _add_data_dir(command):
     command.add_argument(
         "--data-dir",
         metavar="FOLDER",
-        help="where the data files are, for data sets that read files (sets data.data_dir)",
+        help="the folder of the data files, for data sets that read files (sets data.data_dir)",
     )
 
 
@@ -285,7 +285,7 @@ def _add_bins(command):
         type=int,
         default=15,
         metavar="N",
-        help="bins of the confidence, for the calibration (default: %(default)s)",
+        help="number of bins of the confidence, for the calibration (default: %(default)s)",
     )
 
 
@@ -293,6 +293,6 @@ def _add_residuals(command, what):
     command.add_argument(
         "--residuals",
         metavar="FILE.npz",
-        help=f"{what} the Gaussian predictions of this file instead of a run: its arrays "
+        help=f"{what} the Gaussian predictions in this file instead of a run: its arrays "
         "residuals (truth minus predicted mean) and standard_deviations",
     )

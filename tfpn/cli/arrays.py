@@ -10,7 +10,7 @@ _STATICS = ("statics", "statics_variance")
 
 
 def read_arrays(path):
-    """The arrays of an .npz file, without unpickling anything."""
+    """Reads the arrays of an .npz file without unpickling anything."""
     try:
         file = np.load(path, allow_pickle=False)
         if isinstance(file, np.ndarray):
@@ -27,7 +27,7 @@ def read_arrays(path):
 
 
 def read_observations(path, arrays):
-    """The observations among the arrays of a file."""
+    """Makes observations from the arrays of a file."""
     import tfpn
 
     needed, known = {"points", "values"}, {"points", "values", "variance", *_STATICS}
@@ -43,12 +43,12 @@ def read_observations(path, arrays):
 
 
 def read_statics(path, arrays, model):
-    """What a model takes beside the observations; NaN among the statics means unknown."""
+    """The statics among the arrays of a file, for a model that takes them; NaN means unknown."""
     if ("statics" in model.input) != ("statics" in arrays):
         found, wanted = (
             ("no statics", "takes") if "statics" in model.input else ("statics", "has no")
         )
-        raise CommandError(f"{path} holds {found}, and this model {wanted} statics")
+        raise CommandError(f"{path} holds {found}, but this model {wanted} statics")
     if "statics" not in arrays:
         return {}
     expected = len(arrays["points"]), model.input["statics"].shape[-1]

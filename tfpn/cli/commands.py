@@ -1,4 +1,4 @@
-"""What the subcommands of ``tfpn`` do."""
+"""The subcommands of ``tfpn``."""
 
 import importlib.util
 import io
@@ -17,7 +17,7 @@ from tfpn.files import same_file, write
 
 
 def load():
-    """Imports what all subcommands need, which takes seconds."""
+    """Imports the modules that all subcommands need, which takes seconds."""
     importlib.import_module("tfpn.training")
 
 
@@ -73,7 +73,7 @@ def _train(options):
         verbose=_verbosity(),
         strategy=options.strategy and training.make_strategy(options.strategy),
     )
-    if result is not None:  # The chief of several workers says it.
+    if result is not None:  # Only the chief of several workers has a result.
         print(json.dumps(result), flush=True)
 
 
@@ -111,12 +111,12 @@ def _say_gpus(gpus):
 
 
 def _verbosity():
-    # One line an epoch where nobody watches: a progress bar would fill a log file.
+    # Without a terminal print one line for each epoch: a progress bar would fill a log file.
     return 1 if sys.stdout.isatty() else 2
 
 
 def _set_values(recipe, options):
-    """Sets what the options of the command line say of a recipe's values."""
+    """Sets the recipe's values that the command line gives."""
     for flag, (target, _, _) in SHORT_FLAGS.items():
         value = getattr(options, flag)
         if value is not None:
@@ -128,7 +128,7 @@ def _set_values(recipe, options):
 
 
 def _chosen_recipe(options):
-    """The recipe asked for and the run folder."""
+    """The recipe and the run folder of a command line."""
     if options.recipe is None and options.resume:
         folder = Path(options.output or "runs/digits")
         if (folder / "recipe.toml").exists():
@@ -138,12 +138,12 @@ def _chosen_recipe(options):
 
 
 def _check_recipe_stays(options, folder):
-    """Refuses to replace the folder that holds the recipe asked for."""
+    """Refuses to replace the folder that holds the given recipe."""
     recipe = Path(options.recipe or "")
     if options.overwrite and recipe.suffix == ".toml" and same_file(recipe.parent, folder):
         raise CommandError(
-            f"--overwrite: the recipe {recipe} is in the folder {folder}, which would be replaced; "
-            "copy the recipe to another place, or give another --output"
+            f"--overwrite: the recipe {recipe} is in the folder {folder}, which it would "
+            "replace; copy the recipe to another place, or give another --output"
         )
 
 
@@ -154,7 +154,7 @@ def _set_data_dir(recipe, options):
 
 
 def _run_files(run):
-    """The files of a run that no output may replace."""
+    """The files of a run, which no output may replace."""
     from tfpn import training
 
     path = training.run_path(run)
@@ -166,7 +166,7 @@ def _run_files(run):
 def _load(options, run, loaded=(None, None)):
     """The model of a run, its resolved recipe, and the recipe's data.
 
-    ``loaded`` may hold a recipe's [data] and its data, which are not read again.
+    ``loaded`` may hold a [data] section and its data: a recipe with the same section takes them.
     """
     from tfpn import training
 
@@ -191,7 +191,7 @@ def _evaluate(options):
     )
     if options.residuals is not None:
         if options.table is not None:
-            raise CommandError("--table: residuals have no confidence; leave it out")
+            raise CommandError("--table: residuals have no confidence; leave out --table")
         figures = _gaussian(options, evaluation.gaussian_metrics)
         _write_result(options, figures)
         return
@@ -230,7 +230,7 @@ def _evaluate(options):
 
 
 def _evaluate_run(options, run, loaded):
-    """The figures of one run, and its [data] with its data for the next one."""
+    """The figures of one run, and its [data] section with the data, for the next run."""
     from tfpn import evaluation, training
 
     model, recipe, data = _load(options, run, loaded)
@@ -242,7 +242,7 @@ def _evaluate_run(options, run, loaded):
     figures = task.figures(found, part, options.bins)
     if options.table is not None:
         if task.name != "classification":
-            raise CommandError(f"--table: a {task.name} has no confidence; leave it out")
+            raise CommandError(f"--table: a {task.name} has no confidence; leave out --table")
         bins = evaluation.calibration_bins(found, part.y, options.bins)
         write(options.table, outputs.bins_table(bins))
     figures = {"recipe": recipe.name, "split": options.split, **figures}
@@ -250,7 +250,7 @@ def _evaluate_run(options, run, loaded):
 
 
 def _check_source(options, runs):
-    """Checks what `evaluate` and `figures` are asked to look at."""
+    """Checks the runs or the file of `evaluate` and `figures`."""
     if (not runs) == (options.residuals is None):
         raise CommandError("give either RUN or --residuals FILE.npz")
     if options.bins < 1:
@@ -258,7 +258,7 @@ def _check_source(options, runs):
 
 
 def _gaussian(options, function):
-    """The function's result for the residuals of an .npz file."""
+    """Calls a function with the residuals and deviations of an .npz file."""
     found = arrays.read_arrays(options.residuals)
     known = {"residuals", "standard_deviations"}
     if set(found) != known:
@@ -311,7 +311,7 @@ def _predict(options):
     arrays.check_range(options.file, observed, model)
     try:
         probabilities = training.class_probabilities(model, {**observed, **beside})
-    except ValueError as error:  # the model's own check of its input
+    except ValueError as error:  # the model checks its input
         raise CommandError(f"{options.file}: {error}") from error
     predicted = probabilities.argmax(-1)
     if options.output is not None and options.output.endswith(".npz"):
@@ -358,7 +358,7 @@ def _figures(options):
 
 
 def _draw_classifier(options, model, recipe, data, output):
-    """The feature maps and the reliability diagram of a classifier's test part."""
+    """Draws the feature maps and the reliability diagram of a classifier's test part."""
     from tfpn import figures, training
 
     inputs = recipes.model_inputs(model, data.test)

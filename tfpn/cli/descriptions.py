@@ -1,9 +1,9 @@
-"""What ``--help`` says of the subcommands."""
+"""The texts that ``--help`` prints for the subcommands."""
 
 TRAIN = """\
 Train the model of a recipe and write a run folder: the resolved recipe, the
-log of every epoch, the model, a backup of the last epoch, and two pictures.
-The last line on standard output is the result as one line of JSON.
+log of every epoch, the model, a backup of the last epoch, the result, and
+pictures. The last line on standard output is the result as one line of JSON.
 """
 
 TRAIN_EXAMPLES = """\
@@ -13,22 +13,23 @@ examples:
   tfpn train digits --epochs 3 --set model.num_blocks=2 --set training.schedule=constant
   tfpn train --resume --output runs/first
 
-exit status: 0 trained, 1 the loss became NaN, 2 the request cannot be carried out or a
-file not be written, 130 interrupted, 143 terminated; --resume goes on after each of them but 1
+exit status: 0 trained; 1 the loss became NaN; 2 the request cannot be carried out or a
+file cannot be written; 130 interrupted; 143 terminated. Unless it is 1, continue with
+--resume.
 """
 
 
 TUNE = """\
 Search for the hyperparameters of a recipe with Keras Tuner: channels, blocks, basis
 operators, initial length scale and noise, weight of the marginal likelihood,
-uncertainty mode and learning rate. Values given by --set or its short forms stay
-fixed; --space replaces or extends what the others vary over.
+uncertainty mode and learning rate. Values that you give by --set or its short forms
+stay fixed. --space replaces or extends the ranges of the others.
 
-Trials train on the training part and are judged on the validation part. The best
-is then trained on both and measured on the test part. A trial that fails is
-recorded with its reason, and the search goes on. The folder receives results.csv,
-results.png, best.toml (a recipe) and final/ (a run folder). The last line on
-standard output is the result as one line of JSON.
+Trials train on the training part, and the validation part gives their scores. The
+best recipe then trains on both, and the test part measures it. If a trial fails, the
+search records the reason and goes on. The folder receives results.csv, results.png,
+best.toml (a recipe) and final/ (a run folder). The last line on standard output is
+the result as one line of JSON.
 """
 
 TUNE_EXAMPLES = """\
@@ -37,19 +38,19 @@ examples:
   tfpn tune digits --algorithm bayesian --max-trials 30 --set model.uncertainty=diagonal
   tfpn tune digits --space model.channels=[16,32]
         --space 'training.learning_rate={min_value = 1e-3, max_value = 1e-2, sampling = "log"}'
-  tfpn tune digits --resume     with the options of the search that was interrupted
+  tfpn tune digits --resume     with the options of the interrupted search
 
-parallel workers: give the same command to several processes that share the folder,
-with the environment variables KERASTUNER_ORACLE_IP and KERASTUNER_ORACLE_PORT (of the
-chief) and KERASTUNER_TUNER_ID: chief for one process, other names for the workers.
+parallel workers: start the same command in several processes that share the folder.
+Set the environment variables KERASTUNER_ORACLE_IP and KERASTUNER_ORACLE_PORT (of the
+chief). Set KERASTUNER_TUNER_ID to chief in one process, to other names in the workers.
 
-exit status: 0 done, 1 the final training diverged, 2 the request cannot be carried out or
-a file not be written, 130 interrupted, 143 terminated; --resume goes on
+exit status: 0 done; 1 the final training diverged; 2 the request cannot be carried out or
+a file cannot be written; 130 interrupted; 143 terminated. Continue with --resume.
 """
 
 
 EVALUATE = """\
-Measure a trained model on its recipe's data and print, as one line of JSON, of a
+Measure a trained model on its recipe's data and print one line of JSON. It holds for a
 classifier:
 
   accuracy, error   fractions
@@ -57,28 +58,30 @@ classifier:
   brier             sum of squared errors of the class probabilities, 0 to 2
   ece               expected calibration error, bins of equal width
   adaptive_ece      the same, bins of about equally many examples
-  auroc             of two classes: area under the ROC curve of class 1
-  average_precision of two classes: mean precision over the steps of recall
-  examples          how many
+  auroc             for two classes: area under the ROC curve of class 1
+  average_precision for two classes: mean precision over the steps of recall
+  examples          number of examples
 
-The probabilities are those of the model's predict_proba.
+The probabilities come from the model's predict_proba.
 
-Of regression and fields:
+It holds for regression and fields:
 
   rmse, mae         root mean square and mean absolute error
   nll               mean negative log density, nats
   crps              continuous ranked probability score
-  coverage_95       of the central 95 % interval, a fraction
-  targets           how many
-  by_target         the same of each target, where there are several
+  coverage_95       fraction of targets in the central 95 % interval
+  targets           number of targets
+  by_target         the same for each target, if there are several
 
-nll, crps and coverage need predicted deviations: a regression has some where its
-pooling is a box, and validation data to calibrate on. Of several runs, such as those of
-several seeds, it prints the figures of each, their mean and their standard deviation (with
-n - 1). With --residuals, measure
-Gaussian predictions instead: rmse, nll, spread (root mean square residual in units of
-its predicted standard deviation, 1 if calibrated), coverage_50 and coverage_95 (of the
-central intervals), residuals (how many).
+nll, crps and coverage_95 need predicted deviations. A regression predicts them if its
+pooling is a box or a disc, and the run calibrates them on the validation data, if any. For
+several runs, such as those of several seeds, it prints the figures of each, their mean and
+their standard deviation (with n - 1).
+
+With --residuals, measure Gaussian predictions instead: rmse, nll, spread (root mean
+square residual in units of its predicted standard deviation, 1 if calibrated),
+coverage_50 and coverage_95 (fractions in the central intervals), and residuals (their
+number).
 """
 
 PREDICT = """\
@@ -86,17 +89,17 @@ Predict with a trained model.
 
 A classifier takes an .npz file. It holds the arrays points [examples, points,
 dimensions] and values [examples, points, channels], NaN where nothing was measured,
-and optionally variance (the measurements' noise, the shape of values). A model with
-statics takes statics [examples, statics] besides, NaN where unknown. Pickled arrays
-are refused.
+and optionally variance (the measurements' noise, in the shape of values). A model with
+statics also takes statics [examples, statics], NaN where unknown. Pickled arrays are
+refused.
 
 A field takes a table of places, with the columns of coordinates that the recipe
-names, and gives mean and standard deviation of what would be read there. Without a
-table it takes a grid over all readings: a map as .png or .nc, a series with its
+names. It predicts the mean and standard deviation of a reading there. Without a table
+it takes a grid over all readings, and writes a map as .png or .nc, or a series with its
 band. It predicts from all readings of the recipe's table, or of --readings.
 
-A regression takes a table of examples, with the columns of the recipe but for the
-targets, and gives those.
+A regression takes a table of examples, with the columns of the recipe but without the
+targets, and predicts the targets.
 """
 
 FIGURES = """\
@@ -108,7 +111,8 @@ Draw three pictures and print their names:
                     examples in each bin
   curves.png        the learning curves, if the run has a log
 
-Of regression and fields: qq.png, and the map or the series with its standard deviation.
+For regression draw qq.png. For a field draw qq.png, and the map or the series with its
+standard deviation.
 
 With --residuals, draw the Q-Q plot of Gaussian predictions instead (qq.png).
 """

@@ -1,5 +1,5 @@
-"""The error of a request."""
+"""The error of a command."""
 
 
 class CommandError(Exception):
-    """A request that cannot be carried out; the message says what was found and what to do."""
+    """A request cannot be carried out. The message says what was found and what to do."""

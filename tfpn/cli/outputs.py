@@ -1,4 +1,4 @@
-"""What the commands write: checks before the work is done, and tables."""
+"""The outputs of the commands: checks before the work begins, and tables."""
 
 import csv
 import io
@@ -10,13 +10,13 @@ from tfpn.files import same_file
 
 
 def check_outputs(outputs, inputs=()):
-    """Refuses outputs that cannot be written, or would replace an input or each other.
+    """Refuses outputs that cannot be written, or that would replace an input or each other.
 
-    Before any work is done for them.
+    Call it before the work begins.
 
     Args:
         outputs: pairs of an option and its file, or None.
-        inputs: files that the command reads; those that do not exist are passed over.
+        inputs: files that the command reads. Those that do not exist are ignored.
     """
     outputs = [(option, path) for option, path in outputs if path is not None]
     for index, (option, path) in enumerate(outputs):
@@ -40,7 +40,7 @@ def _check_place(option, path):
         )
     if path.is_dir():
         raise CommandError(f"{option}: cannot write {path}, a folder; give the name of a file")
-    folder = Path(os.path.realpath(path)).parent  # a link may lead to another one
+    folder = Path(os.path.realpath(path)).parent  # a link may lead to another folder
     if (not path.exists() or path.is_file()) and not os.access(folder, os.W_OK | os.X_OK):
         raise CommandError(
             f"{option}: cannot write into the folder {folder}; give a name in another"

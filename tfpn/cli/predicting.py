@@ -1,4 +1,4 @@
-"""What `tfpn predict` does with tables, for the tasks of numbers: fields and regression."""
+"""`tfpn predict` for fields and regression, which take tables."""
 
 import dataclasses
 import sys
@@ -16,9 +16,9 @@ def predict_numbers(options, model, recipe):
     """Predicts a field at the places of a table or on a grid, or the targets of a table's examples.
 
     Args:
-        options: of the command line: file, output, readings and resolution.
-        model: of the run.
-        recipe: the run's.
+        options: the command line: file, output, readings and resolution.
+        model: the run's model.
+        recipe: the run's recipe.
     """
     data = recipes.load_data(recipes.resolve(recipe))
     if data.task == "regression":
@@ -68,7 +68,7 @@ def _grid(options, model, data, observed):
 def _regression(path, model, data):
     from tfpn.training.tasks import regression
 
-    # Targets are what is asked for: the table need not have them.
+    # The model predicts the targets, so the table need not have them.
     columns = dataclasses.replace(data.columns, targets=())
     readings = _said(path, lambda frame: columns.read(frame))
     mean, std = regression(model, readings.observed())
@@ -81,7 +81,7 @@ def _regression(path, model, data):
 
 
 def _said(path, function):
-    """What a function makes of a table, whose name its errors have."""
+    """Calls a function on a table; its errors name the table."""
     try:
         frame = tables.read_table(path)
     except (OSError, ValueError, ImportError) as error:
@@ -95,7 +95,7 @@ def _said(path, function):
 def _refuse(options, **given):
     for name, value in given.items():
         if value is not None:
-            raise CommandError(f"--{name} is of fields on a grid; leave it out")
+            raise CommandError(f"--{name} works for fields on a grid only; leave it out")
 
 
 def _write_columns(path, columns):
@@ -108,11 +108,11 @@ def _write_columns(path, columns):
 
 
 def check_output(options, grid):
-    """Refuses an ``--output`` of another kind, before anything is loaded.
+    """Refuses an ``--output`` with the wrong suffix before anything is loaded.
 
     Args:
-        options: of the command line.
-        grid: whether a picture or NetCDF may be written.
+        options: the command line.
+        grid: whether the output may be a picture or NetCDF.
     """
     allowed = (*tables.READ, *(_GRID if grid else ()))
     if options.output is not None and Path(options.output).suffix not in allowed:

@@ -1,4 +1,4 @@
-"""TensorFlow Probability distributions of rectified variables and GP features."""
+"""TensorFlow Probability distributions for rectified variables and GP features."""
 
 from tfpn.distributions.process_values import ProcessValues
 from tfpn.distributions.rectified_normal import RectifiedNormal

@@ -1,4 +1,4 @@
-"""A mixture of equally likely draws, smoothed so that it has a density."""
+"""A mixture of equally likely draws that is smoothed, so that it has a density."""
 
 import tensorflow as tf
 import tensorflow_probability as tfp
@@ -15,7 +15,7 @@ class NormalMixture(tfp.distributions.MixtureSameFamily):
 
 
 def equal_mixture(components: Distribution) -> Distribution:
-    """The mixture of equally likely distributions, of the batch shape [..., S]."""
+    """The mixture of S equally likely distributions, which have the batch shape [..., S]."""
     logits = tf.zeros(components.batch_shape[-1:], components.dtype)
     return NormalMixture(tfp.distributions.Categorical(logits=logits), components)
 
@@ -23,16 +23,16 @@ def equal_mixture(components: Distribution) -> Distribution:
 def smoothed_mixture(
     mean: Tensor, deviations: Tensor, covariance: Tensor, noise: Tensor, *, units: Tensor
 ) -> Distribution:
-    """The mixture of draws with exactly their mean and covariance, and a density.
+    """A mixture around draws with exactly their mean and covariance (plus noise), and a density.
 
-    Each draw becomes a normal distribution with the covariance ``h^2 C + noise``, and moves towards
-    the mean by the factor ``sqrt(1 - h^2)``: so the mixture's covariance is ``C + noise``. The
-    bandwidth h is that of Silverman's rule for S draws of k variables.
+    Each draw becomes a normal distribution with the covariance ``h^2 C + noise``. Its deviation
+    from the mean shrinks by the factor ``sqrt(1 - h^2)``, so the mixture's covariance is
+    ``C + noise``. The bandwidth h comes from Silverman's rule for S draws of k variables.
 
     Args:
-        mean: [..., k], in whose dtype the distribution is.
-        deviations: of the draws from the mean, [..., S, k].
-        covariance: C, the draws' [..., k, k], in units of ``units``.
+        mean: [..., k], which sets the dtype of the distribution.
+        deviations: the draws' deviations from the mean, [..., S, k].
+        covariance: C, the covariance of the draws [..., k, k], in units of ``units``.
         noise: a covariance [k, k], or zero [1, 1], in the same units.
         units: [k].
 

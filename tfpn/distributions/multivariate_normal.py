@@ -1,4 +1,4 @@
-"""Jointly normal variables from a covariance that may be singular."""
+"""Jointly normal variables with a covariance that may be singular."""
 
 import functools
 
@@ -7,20 +7,19 @@ import tensorflow_probability as tfp
 
 from tfpn.types import Distribution, Tensor
 
-# The least and the largest jitter, relative to the variance; between them in steps of 10.
+# The least and the largest jitter, relative to the variance. It grows in steps of 10.
 _JITTER = {tf.float32: (1e-6, 1e-4), tf.float64: (1e-13, 1e-8)}
 
 
 class JointNormal(tfp.distributions.MultivariateNormalTriL):
     """`tfp.distributions.MultivariateNormalTriL` that can be pickled and copied.
 
-    Its standard deviation is right wherever the dtype holds it, even if not its square, the
-    variance.
+    Its standard deviation is right as long as the dtype holds it, even if the variance overflows.
     """
 
     def _stddev(self):
         factor = self.scale_tril
-        # In units of each row's largest number, 1 for a row of zeros.
+        # The unit of each row is its largest number, or 1 for a row of zeros.
         unit = tf.reduce_max(tf.abs(factor), axis=-1, keepdims=True)
         unit = tf.where(unit > 0.0, unit, tf.ones_like(unit))
         root = tf.sqrt(tf.reduce_sum(tf.square(factor / unit), axis=-1))
@@ -37,21 +36,21 @@ def multivariate_normal(
     units: Tensor | None = None,
     source: str = "multivariate_normal",
 ) -> Distribution:
-    """`tfp.distributions.MultivariateNormalTriL` from mean and covariance.
+    """Makes a `tfp.distributions.MultivariateNormalTriL` from mean and covariance.
 
-    The covariance is factorised in float64, with a jitter of 1e-6 (float32) or 1e-13 (float64) of
-    its mean variance and of ``prior_variance``, the size of the rounding in it, so that it may be
-    singular. Where that does not suffice the jitter grows tenfold, up to 1e-4 (float32) or 1e-8
+    The covariance may be singular. It is factorised in float64 with a jitter, relative to its mean
+    variance and ``prior_variance``: 1e-6 (float32) or 1e-13 (float64), which is the size of its
+    rounding. If this does not suffice, the jitter grows tenfold, up to 1e-4 (float32) or 1e-8
     (float64).
 
     Args:
         loc: [..., M], float32 or float64.
-        covariance: [..., M, M], positive semidefinite but for rounding.
-        prior_variance: [...], of the prior that a posterior covariance was subtracted from: its
-            rounding stays when hardly anything is left of it.
-        units: [M], by which the variables of this covariance are multiplied (``loc`` is already),
-            so that the ridge is that of each one's own size; None for 1.
-        source: what the covariance comes from, for the error.
+        covariance: [..., M, M], positive semidefinite up to rounding.
+        prior_variance: variance of the prior that a posterior covariance was subtracted from,
+            [...]. Its rounding stays, even if hardly any variance is left.
+        units: [M], the factors from the variables of ``covariance`` to those of ``loc``. So the
+            jitter suits the size of each variable. None for 1.
+        source: name of the covariance's source, for the error.
 
     Returns:
         The distribution, with event shape [M].
@@ -81,20 +80,20 @@ def multivariate_normal(
     )
     if units is not None:
         units = tf.cast(units, tf.float64)
-        factor *= units[:, None] * tf.sign(units)  # the diagonal stays positive
+        factor *= units[:, None] * tf.sign(units)  # keeps the diagonal positive
     return JointNormal(loc, tf.cast(factor, loc.dtype))
 
 
 def _factorised(covariance, unit, least, largest):
-    """Cholesky factors of ``covariance + jitter * unit * I``, NaN where no jitter suffices.
+    """Cholesky factors of ``covariance + jitter * unit * I``, NaN if no jitter suffices.
 
-    Each matrix has the least jitter of the ladder with which it could be factorised.
+    Each matrix gets the least jitter of the ladder with which it can be factorised.
     """
 
     def factorise(jitter):
         ridge = jitter * unit + 1e-30
         diagonal = tf.linalg.diag_part(covariance) + ridge[..., None]
-        # A failed factorisation is silent NaN on a CPU.
+        # A failed factorisation gives NaN on a CPU, without an error.
         return tf.linalg.cholesky(tf.linalg.set_diag(covariance, diagonal))
 
     def failed(factor):
@@ -106,7 +105,7 @@ def _factorised(covariance, unit, least, largest):
 
     jitter = tf.fill(tf.shape(unit), tf.constant(least, tf.float64))
     return tf.while_loop(
-        # Half a step more than the largest, for the rounding of the steps.
+        # The bound leaves half a step for the rounding of the steps.
         lambda jitter, factor: tf.reduce_any(failed(factor) & (jitter < 0.3 * largest)),
         step,
         (jitter, factorise(jitter)),

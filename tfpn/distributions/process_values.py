@@ -1,4 +1,4 @@
-"""A Gaussian process at query points: marginals at once, everything joint when asked for."""
+"""A Gaussian process at query points: marginals at once, the covariance on demand."""
 
 import functools
 import math
@@ -14,26 +14,26 @@ from tfpn.distributions.multivariate_normal import multivariate_normal
 from tfpn.math.process import process_covariance, process_marginals
 from tfpn.types import Distribution, DType, Tensor
 
-# Of float64, alive at once for each number of a covariance: while it is made, and factorised.
+# Number of float64 copies of a covariance in memory at once, while it is made and factorised.
 _COPIES = 5
 
 
 class ProcessValues(distribution.Distribution):
     """Jointly normal values of Gaussian processes at M query points.
 
-    What `feature_process` and `input_process` of the models and `process` of a convolution return.
-    ``mean``, ``variance``, ``stddev`` and `marginals` are there from the start, at any number of
-    points. The covariance between the points is made when ``covariance``, ``sample``, ``log_prob``,
-    ``entropy`` or `joint` first asks for it, and takes 40 bytes M^2 for each process.
+    The models' `feature_process` and `input_process` return it, and so does a convolution's
+    `process`. ``mean``, ``variance``, ``stddev`` and `marginals` are known from the start, at any
+    number of points. ``covariance``, ``sample``, ``log_prob``, ``entropy`` and `joint` need the
+    covariance between the points. The first of them computes it, in 40 bytes M^2 for each process.
 
-    Can be pickled and copied.
+    You can pickle and copy it.
 
     Args:
         loc: means, [..., M].
-        variance: of the values, [..., M].
-        make_covariance: function without arguments that gives the covariance, [..., M, M].
+        variance: variances of the values, [..., M].
+        make_covariance: function without arguments that returns the covariance, [..., M, M].
         prior_variance: [...], see `multivariate_normal`.
-        source: the name of the layer that the process is of, for errors.
+        source: name of the process's layer, for errors.
 
     Raises (methods that need the covariance):
         MemoryError: if it does not fit into the machine's memory.
@@ -91,11 +91,11 @@ class ProcessValues(distribution.Distribution):
         return self.joint().scale_tril
 
     def marginals(self) -> Distribution:
-        """Each value's own `tfp.distributions.Normal`, with its quantiles and the like."""
+        """The `tfp.distributions.Normal` of each value, which has quantiles and the like."""
         return normal.Normal(self._loc, self.stddev())
 
     def joint(self) -> Distribution:
-        """The same as a `tfp.distributions.MultivariateNormalTriL`, with a jitter (see above)."""
+        """The `tfp.distributions.MultivariateNormalTriL` of all points, with the least jitter."""
         if self._known_joint is not None:
             return self._known_joint
         found = self._within_memory(
@@ -103,12 +103,12 @@ class ProcessValues(distribution.Distribution):
                 self._loc, self._make_covariance(), self._prior_variance, source=self._source
             )
         )
-        if tf.executing_eagerly():  # tensors of a graph must not leave it
+        if tf.executing_eagerly():  # a graph's tensors must not leave it
             self._known_joint = found
         return found
 
     def _within_memory(self, function):
-        """What ``function`` gives, or a MemoryError that says what it would take."""
+        """Calls ``function``; a MemoryError then says how much memory it needs."""
         shape = self._loc.shape
         needed = None
         if shape.is_fully_defined():
@@ -116,8 +116,8 @@ class ProcessValues(distribution.Distribution):
         message = (
             f"{self._source}: the covariance between {shape[-1]} points, {shape} values, needs "
             f"about {(needed or 0) / 1e9:.3g} GB, more than there is. mean(), variance(), stddev() "
-            "and marginals() do without it; for covariance(), sample() and log_prob() ask for "
-            "fewer query points, or for fewer examples at a time."
+            "and marginals() do not need it; for covariance(), sample() and log_prob() give "
+            "fewer query points, or fewer examples at a time."
         )
         if needed is not None and needed > _memory():
             raise MemoryError(message)
@@ -163,13 +163,13 @@ class ProcessValues(distribution.Distribution):
 def process_values(processes: Sequence[Any], *, dtype: DType, source: str) -> ProcessValues:
     """The `ProcessValues` of convolutions' outputs, computed in float64.
 
-    float32's rounding of the prior would swamp what little variance is left in some directions
-    between many query points.
+    Between many query points, little variance is left in some directions. The rounding of the prior
+    in float32 would exceed it.
 
     Args:
-        processes: tuples of arguments of `tfpn.math.process.process_marginals` in float64; their
-            outputs come one after the other.
-        dtype: of the distribution.
+        processes: tuples of arguments of `tfpn.math.process.process_marginals` in float64. Their
+            outputs follow one another.
+        dtype: dtype of the distribution.
         source: see `ProcessValues`.
 
     Returns:
@@ -197,7 +197,7 @@ def _divergence(first, second, name=None):
 
 
 def _memory():
-    """Bytes of the machine's memory; infinite where the system does not say."""
+    """The machine's memory in bytes; infinite if the system does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -1,4 +1,4 @@
-"""The law of ``max(f, 0)`` for a normal variable f."""
+"""The distribution of ``max(f, 0)`` for a normal variable f."""
 
 import math
 
@@ -21,7 +21,7 @@ from tfpn.types import Distribution, Tensor
 
 
 def _log_normal_cdf(z):
-    """log Phi(z) with full relative accuracy on both sides, where TFP's own loses digits."""
+    """log Phi(z) with full relative accuracy on both sides. TFP's function loses digits."""
     root = math.sqrt(0.5)
     below, above = tf.minimum(z, 0.0), tf.maximum(z, 0.0)
     return tf.where(
@@ -34,22 +34,22 @@ def _log_normal_cdf(z):
 class RectifiedNormal(distribution.Distribution):
     """``relu(f)`` with ``f ~ N(loc, scale^2)``: an atom at 0 and a normal density above it.
 
-    Mean and variance are `tfpn.math.rectified_moments` (eq. rectified_moments_mu), accurate far
-    into the tail, and so are the logarithms of the distribution function and its complement.
-    `log_prob` and `prob` are with respect to Lebesgue measure on the positive numbers plus a unit
-    atom at 0: at 0 they give the atom's mass ``Phi(-loc / scale)``, above it the density, below it
-    0. There is no `mode`, because which of a mass and a density is larger depends on the unit.
+    Mean and variance are `tfpn.math.rectified_moments` (eq. rectified_moments_mu). They are
+    accurate far into the tail, and so are the logarithms of the distribution function and its
+    complement. `log_prob` and `prob` refer to the Lebesgue measure on the positive numbers and a
+    unit atom at zero. At 0 they give the atom's mass ``Phi(-loc / scale)``, above it the density,
+    below it 0. There is no `mode`: whether a mass or a density is larger depends on the unit.
 
-    Samples are relu(loc + scale * noise), with gradients. A scale of 0 is the law of the constant
-    relu(loc), with a log density of +inf at it if it is not 0.
+    Samples are relu(loc + scale * noise), with gradients. A scale of 0 is the constant relu(loc),
+    with a log density of +inf there if it is not 0.
 
     Args:
         loc: mean of the underlying normal, float tensor.
         scale: its standard deviation, >= 0; or
-        squared_scale: its variance, >= 0. Exactly one of the two. With it the gradients of mean
-            and variance are right at 0 too; that of everything else there, through the square root,
-            is taken as 0.
-        validate_args: whether to check that scales and the values asked for are not negative.
+        squared_scale: its variance, >= 0. Give exactly one of the two. With ``squared_scale`` the
+            gradients of mean and variance are also right at 0. Other gradients there, which pass
+            through the square root, are taken as 0.
+        validate_args: whether to check that scales, and the values you ask about, are not negative.
         allow_nan_stats: not used; all statistics are finite.
 
     Raises:
@@ -76,7 +76,7 @@ class RectifiedNormal(distribution.Distribution):
     ) -> None:
         parameters = dict(locals())
         if (scale is None) == (squared_scale is None):
-            raise ValueError("give exactly one of scale and squared_scale.")
+            raise ValueError("Give exactly one of scale and squared_scale.")
         with tf.name_scope(name) as name:
             dtype = dtype_util.common_dtype([loc, scale, squared_scale], dtype_hint=tf.float32)
             self._loc = tensor_util.convert_nonref_to_tensor(loc, dtype=dtype, name="loc")
@@ -130,19 +130,19 @@ class RectifiedNormal(distribution.Distribution):
         return normal.Normal(self.loc, self.scale)
 
     def mean_and_variance(self) -> tuple[Tensor, Tensor]:
-        """Both at the cost of one."""
+        """Mean and variance together, at the cost of one."""
         unit, mean, variance = self._moments()
         return (mean, variance) if unit is None else (unit * mean, unit * (unit * variance))
 
     def _moments(self):
-        """A unit, which may be None for 1, and mean and variance in it."""
+        """A unit (None for 1), and mean and variance in this unit."""
         loc, variance = self.loc, self.squared_scale
         if loc.shape.rank is None or loc.shape.as_list() != variance.shape.as_list():
             shape = tf.broadcast_dynamic_shape(tf.shape(loc), tf.shape(variance))
             loc, variance = tf.broadcast_to(loc, shape), tf.broadcast_to(variance, shape)
         if self._scale is None:
             return None, *rectified_moments(loc, variance)
-        # In units of a scale whose square would overflow. Being homogeneous, the moments do not
+        # The unit is a scale whose square would overflow. The moments are homogeneous and do not
         # depend on the unit, so no gradient passes through it.
         scale = tf.broadcast_to(self._scale, tf.shape(loc))
         unit = tf.stop_gradient(tf.where(scale > self.dtype.max**0.45, scale, tf.ones_like(scale)))
@@ -161,8 +161,8 @@ class RectifiedNormal(distribution.Distribution):
         return self.mean_and_variance()[1]
 
     def _stddev(self):
-        unit, _, variance = self._moments()  # the variance itself may overflow
-        none = tf.equal(variance, 0.0)  # where the root has no derivative
+        unit, _, variance = self._moments()  # the variance in units of 1 may overflow
+        none = tf.equal(variance, 0.0)  # the root has no derivative there
         root = tf.where(none, 0.0, tf.sqrt(tf.where(none, 1.0, variance)))
         return root if unit is None else unit * root
 
@@ -178,7 +178,7 @@ class RectifiedNormal(distribution.Distribution):
     def _log_prob(self, value):
         loc, scale = tf.convert_to_tensor(self.loc), tf.convert_to_tensor(self.scale)
         infinity = tf.constant(float("inf"), self.dtype)
-        # Each branch sees arguments of its own kind only, or its gradient would spoil the other's.
+        # Each branch sees only its own arguments. Otherwise its gradient would spoil the other's.
         above, constant = value > 0.0, tf.equal(scale, 0.0)
         density_scale = tf.where(constant, tf.ones_like(scale), scale)
         deviation = (tf.where(above, value, loc) - loc) / density_scale
@@ -207,7 +207,7 @@ class RectifiedNormal(distribution.Distribution):
 
     def _quantile(self, probability):
         loc, scale = tf.convert_to_tensor(self.loc), tf.convert_to_tensor(self.scale)
-        # At 0 it is in the atom, whatever the parameters.
+        # The quantile of 0 is in the atom, whatever the parameters.
         random = tf.logical_and(probability > 0.0, scale > 0.0)
         deviation = tf.math.ndtri(tf.where(random, probability, 0.5 * tf.ones_like(scale)))
         found = tf.nn.relu(loc + scale * deviation)
@@ -217,7 +217,7 @@ class RectifiedNormal(distribution.Distribution):
         return tf.where(outside, tf.constant(float("nan"), self.dtype), found)
 
     def _standardized(self, value):
-        """(value - loc) / scale; without a scale +inf from loc on, and -inf before."""
+        """(value - loc) / scale; for a scale of 0 +inf from loc on, and -inf below."""
         loc, scale = tf.convert_to_tensor(self.loc), tf.convert_to_tensor(self.scale)
         infinity = tf.constant(float("inf"), self.dtype)
         constant = tf.equal(scale, 0.0)
