@@ -103,7 +103,7 @@ def test_the_process_has_the_mean_and_variance_of_the_convolution():
 
 def test_what_needs_one_prior_says_so():
     given = {**example(), **SCALES}
-    with pytest.raises(ValueError, match="need noise='channel', found 'shared'"):
+    with pytest.raises(ValueError, match="needs noise='channel', found 'shared'"):
         convolve(**given, noise="shared")
     with pytest.raises(ValueError, match="stochastic' takes one prior for all channels"):
         convolve(**given, noise="channel", variance_estimator="stochastic", seed=0)

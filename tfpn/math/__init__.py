@@ -1,4 +1,4 @@
-"""The functional core: pure functions on tensors, no Keras and no state."""
+"""The functional core: pure functions on tensors, without Keras and without state."""
 
 from tfpn.math.activations import (
     bivariate_normal_cdf,

@@ -1,6 +1,6 @@
-"""The arguments of the public functions: what comes from outside is checked here, and once.
+"""Checks the arguments of the public functions once, where they enter.
 
-Layers check their inputs themselves, and call what lies behind these functions.
+Layers check their inputs themselves, and call the functions behind these checks.
 """
 
 import tensorflow as tf
@@ -23,7 +23,7 @@ def read_observed(
     marginal_likelihood_trains="all",
     double_precision=True,
 ):
-    """Observations and prior, after checks; tensors in the dtype of ``values``.
+    """Checks observations and prior, and returns them in the dtype of ``values``.
 
     Arguments and errors are those of `tfpn.math.convolve`.
     """
@@ -62,7 +62,7 @@ def read_observed(
 
 def _entry_checks(points, values, variance):
     observed = tf.reduce_any(tf.math.is_finite(variance), axis=-1, keepdims=True)
-    # NaN fails the first as well.
+    # NaN also fails the first assertion.
     return same_sizes(
         "points, values and variance disagree on the number of examples or points:",
         *(points, values, variance),
@@ -74,7 +74,7 @@ def _entry_checks(points, values, variance):
         tf.debugging.Assert(
             tf.reduce_all(tf.math.is_finite(points) | ~observed),
             [
-                "points holds NaN or infinity where a value is observed; check it by "
+                "points holds NaN or infinity where a value is observed; check it with "
                 "tfpn.observations."
             ],
         ),
@@ -82,7 +82,7 @@ def _entry_checks(points, values, variance):
 
 
 def _prior_checks(signal_std, length_scale, observation_variance):
-    """Assertions that the prior is one; a comparison with NaN fails them as well."""
+    """Assertions that the prior's parameters are valid; NaN fails them, too."""
     return [
         tf.debugging.Assert(
             tf.reduce_all(ok & (tensor < float("inf"))),
@@ -115,8 +115,8 @@ def _check_parameter_shapes(signal_std, length_scale, observation_variance, chan
     for name, tensor in (("signal_std", signal_std), ("length_scale", length_scale)):
         if tensor.shape.rank and not NOISE[noise].each:
             raise ValueError(
-                f"{name} has shape {tensor.shape}: priors of each channel need noise='channel', "
-                f"found {noise!r}; give a scalar."
+                f"{name} has shape {tensor.shape}: a prior for each channel needs "
+                f"noise='channel', found {noise!r}; give a scalar."
             )
     for name, tensor in (
         ("signal_std", signal_std),
@@ -125,6 +125,6 @@ def _check_parameter_shapes(signal_std, length_scale, observation_variance, chan
     ):
         if tensor.shape.rank != 0 and not tensor.shape.is_compatible_with([channels]):
             raise ValueError(
-                f"{name} has shape {tensor.shape}, expected a scalar or one for each of the "
+                f"{name} has shape {tensor.shape}, expected a scalar or one number for each of the "
                 f"{channels} channels."
             )

@@ -1,33 +1,33 @@
-"""Work done block by block, and once more block by block for its gradient.
+"""Computes results block by block, and their gradients block by block again.
 
-What is too large to hold for a whole batch is computed in a loop over blocks. Automatic
-differentiation of a loop would keep what every block computed; here the backward pass computes each
-block anew, so that one block is in memory at a time in both passes.
+If a whole batch does not fit into memory, a loop over blocks computes it. Automatic differentiation
+of a loop would keep the results of every block. Here the backward pass computes each block anew. So
+only one block is in memory at a time in both passes.
 """
 
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
-# Bound on each of a block's large arrays. Some ten of them are alive at once. A block has at least
-# one row, which may exceed it. Small blocks hold pairs of like length and stay near the cache, but
-# every block has its own cost: 2**26 and 2**23 are slower at PhysioNet 2012's shapes on a CPU.
+# Bound on each of a block's large arrays, of which about ten are in memory at once. A block has at
+# least one row, which may exceed it. Small blocks hold pairs of similar length and stay near the
+# cache, but every block has a cost. At PhysioNet 2012's shapes 2**26 and 2**23 are slower on a CPU.
 BLOCK_BYTES = 2**24
 
 WHOLE = "whole"  # a tensor that every block takes whole
 
 
 def in_blocks(function, plan, *, tensors, kinds, results):
-    """Sums what ``function`` finds in each block, with one block in memory at a time.
+    """Sums the results of ``function`` over the blocks, with one block in memory at a time.
 
     Args:
-        function: takes a `Block` and the tensors' rows in it; returns a tuple of results' rows.
-            Tensors that it captures get no gradient.
-        plan: has ``count``, the number of blocks, and ``rows(index)``, which gives for each kind of
-            rows an integer tensor of those in the block, and under "valid" what the function needs
-            to know of padding. Rows that a block repeats as padding must add nothing.
+        function: takes a `Block` and the tensors' rows in it, and returns a tuple of the results'
+            rows. Tensors that it captures get no gradient.
+        plan: has ``count``, the number of blocks, and ``rows(index)``: a dict from each kind of
+            rows to an integer tensor of those in the block. Its entry "valid" tells the function
+            about padding. Rows that a block repeats as padding must add nothing.
         tensors: float tensors of one dtype.
-        kinds: for each tensor the kind of rows of its leading axis, or `WHOLE`.
-        results: for each result the kind of rows, their number, and the shape of one.
+        kinds: for each tensor the kind of rows on its leading axis, or `WHOLE`.
+        results: for each result the kind of rows, their number, and the shape of one row.
 
     Returns:
         A tuple of the results, [number of rows, *shape].
@@ -69,7 +69,7 @@ def in_blocks(function, plan, *, tensors, kinds, results):
 
 
 class Block:
-    """One block: its index, its rows by kind, and whether gradients are being recorded."""
+    """One block: its index, its rows by kind, and whether a tape records gradients."""
 
     def __init__(self, index, rows, recording):
         self.index = index
@@ -95,7 +95,7 @@ def _loop(count, body, start):
 
 
 def block_length(rows, numbers, dtype):
-    """Rows of a block: as many as keep ``numbers`` for each of them within BLOCK_BYTES.
+    """The number of rows of a block, so that their largest array fits into BLOCK_BYTES.
 
     Args:
         rows: number of all rows.
@@ -103,7 +103,7 @@ def block_length(rows, numbers, dtype):
         dtype: its dtype.
 
     Returns:
-        A number if both arguments are numbers, and else a tensor.
+        A number if ``rows`` and ``numbers`` are numbers, otherwise a tensor.
     """
     if isinstance(rows, int) and isinstance(numbers, int):
         return max(min(rows, BLOCK_BYTES // max(numbers * dtype.size, 1)), 1)
@@ -113,7 +113,7 @@ def block_length(rows, numbers, dtype):
 
 
 def compiled():
-    """Whether the operations made here are compiled by XLA, which needs fixed shapes."""
+    """Whether XLA compiles the operations made here; it needs fixed shapes."""
     return control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
 
 

@@ -1,7 +1,7 @@
-"""Sums over points, and affine maps of the channels, written for speed.
+"""Fast sums over points, and fast affine maps of the channels.
 
-TensorFlow's reductions of leading axes on a CPU take up to six times as long as the operation that
-makes a bias's gradient, which is the same sum.
+The operation for a bias's gradient computes the same sum as a reduction of leading axes. On a CPU,
+TensorFlow's reductions take up to six times as long.
 """
 
 import tensorflow as tf
@@ -10,14 +10,14 @@ from tfpn.math.shapes import reshape, sizes
 
 
 def channel_sum(tensor):
-    """Sum over all axes but the last, [..., c] -> [c]."""
+    """The sum over all axes except the last, [..., c] -> [c]."""
     if tensor.shape.rank < 2:
         tensor = tf.reshape(tensor, [-1, tensor.shape[-1]])
     return tf.raw_ops.BiasAddGrad(out_backprop=tensor)
 
 
 def mix_channels(tensor, kernel, bias=None, rectify=False):
-    """``tensor @ kernel + bias``, at least 0 if ``rectify``; one product in every direction.
+    """``tensor @ kernel + bias``, rectified if ``rectify``; each pass takes a single product.
 
     Args:
         tensor: [..., c_in].
@@ -38,7 +38,7 @@ def mix_channels(tensor, kernel, bias=None, rectify=False):
 def _affine(flat, kernel, bias, rectify):
     @tf.custom_gradient
     def apply(flat, kernel, bias):
-        # In this form the graph optimiser makes a single operation of it.
+        # The graph optimiser merges this form into a single operation.
         mixed = tf.nn.bias_add(tf.matmul(flat, kernel), bias)
         if rectify:
             mixed = tf.nn.relu(mixed)
@@ -47,7 +47,8 @@ def _affine(flat, kernel, bias, rectify):
             if rectify:
                 upstream = tf.raw_ops.ReluGrad(gradients=upstream, features=mixed)
             d_kernel = tf.matmul(flat, upstream, transpose_a=True)
-            # `flat` and its gradient may be the largest tensors of a step: one after the other.
+            # `flat` and its gradient may be the largest tensors of a step, so one comes after the
+            # other.
             with tf.control_dependencies([d_kernel]):
                 d_flat = tf.matmul(upstream, kernel, transpose_b=True)
             return d_flat, d_kernel, channel_sum(upstream)

@@ -36,10 +36,10 @@ def convolve(
     seed: int | None = None,
     double_precision: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Flow of K drift-diffusions of a GP posterior, channels mixed: exact mean and variance.
+    """Applies ``A = sum_i W_i exp(D_i)`` to GP posteriors: exact mean and variance.
 
-    Each input channel is a zero-mean GP, observed at ``points``. With
-    ``w_b = (K + S_b)^-1 y_b`` and
+    Each input channel is a zero-mean GP, observed at ``points``. A has K drift-diffusion flows and
+    mixes the channels. With ``w_b = (K + S_b)^-1 y_b`` and
     ``N_ij^b(x) = k_ij(x, x) - k_i(x, X) (K + S_b)^-1 k_j(x, X)^T`` the results are
 
         mean_a(x) = sum_{i,b} W_i[b, a] k_i(x, X) w_b
@@ -49,40 +49,42 @@ def convolve(
         points: [B, N, d], float32 or float64, finite where something is observed.
         values: [B, N, c_in], never read where the variance is +inf.
         variance: noise variance [B, N, c_in], >= 0; 0 = exact, +inf = not observed. It is raised to
-            a least one, relative to signal_std^2: the larger of 1e-12 and 2e-13 times the number of
-            observed points, so that exact values of one place that contradict each other are
-            averaged; in float32 without ``double_precision`` 3e-5 (beyond 75 points 4e-7 times
-            their number).
+            a least variance relative to signal_std^2: the larger of 1e-12 and 2e-13 times the
+            number of observed points. So exact values that contradict each other at one place are
+            averaged. In float32 without ``double_precision`` the least is 3e-5, or 4e-7 times the
+            number of points beyond 75 points.
         query: points of the result, [B, M, d], finite.
-        weights: W_k transposed, as Keras kernels are, [K, c_in, c_out].
+        weights: W_k, transposed like Keras kernels, [K, c_in, c_out].
         drift: beta [K, d], in units of the points.
         diffusion: Sigma [K, d, d], symmetric positive semidefinite.
         signal_std: prior standard deviation s, scalar, or [c_in] with noise="channel".
         length_scale: l, scalar, or [c_in] with noise="channel", in units of the points.
         kernel: "rbf", "matern32", "matern52", "rational_quadratic", or anything else that
             `tfpn.math.kernels.read_mixture` takes.
-        noise: "shared" conditions all channels on the mean of their variances, one factorisation
-            an example; all channels of a point must then be observed or missing together.
-            "channel" is exact for any variances, with a factorisation for each channel of an
-            example, of the points that it observed; memory is bounded by blocks of them
-            (`tfpn.math.posterior.channel`).
-        observation_variance: of noise, added to ``variance`` where observed, scalar or [c_in].
-        bias: added to the mean, [c_out], or None.
+        noise: "shared" conditions all channels on the mean of their variances, with one
+            factorisation for each example. All channels of a point must then be observed or missing
+            together. "channel" is exact for any variances, with a factorisation for each channel of
+            an example. It factorises the points that the channel observed, in blocks that bound the
+            memory (`tfpn.math.posterior.channel`).
+        observation_variance: noise variance to add to ``variance`` where observed, scalar or
+            [c_in].
+        bias: [c_out], added to the mean, or None.
         marginal_likelihood_trains: "all" differentiates the marginal likelihood with respect to
             everything; "kernel" takes points, values and variance as constants in it.
         variance_estimator: "exact", or "stochastic" for the unbiased estimate of the paper's
-            appendix on PhysioNet 2012, which applies the posterior covariance of all outputs to
-            random probes and never forms it. It is noisy, may be negative, and took longer than
-            the exact variance in all that was measured (`benchmarks/variance_estimators`).
-        num_probes: P, number of probes of "stochastic"; its error falls as P^(-1/2).
+            appendix on PhysioNet 2012. It applies the posterior covariance of all outputs to random
+            probes and never forms it. It is noisy and may be negative. In all measurements it took
+            longer than the exact variance (`benchmarks/variance_estimators`).
+        num_probes: P, number of probes of "stochastic". Its error falls as P^(-1/2).
         probes: "rademacher" (+1 or -1) or "gaussian" (the paper's, with a larger error).
-        seed: of the probes, an integer or an integer tensor [2]; needed with "stochastic".
-        double_precision: whether float32 arguments are computed in float64 where float32's digits
-            do not suffice: with the exact variance the examples (with noise="channel" the channels
-            of each example) whose points are close for their noise, and the examples where little
-            is left of the prior variance; otherwise all. Then mean, variance and likelihood are
-            right to about 1e-3 of themselves. False is for features whose variances are no
-            measurement's: all but the factorisation is float32's. Without effect in float64.
+        seed: seed of the probes, an integer or an integer tensor [2]. "stochastic" needs it.
+        double_precision: whether to compute float32 arguments in float64 where the digits of
+            float32 do not suffice. With the exact variance these are the examples (with
+            noise="channel" the channels of each example) whose points are close for their noise,
+            and the examples that have little of the prior variance left; otherwise they are all.
+            Then mean, variance and likelihood have relative errors of about 1e-3. Give False for
+            features, whose variances are not those of measurements: then all except the
+            factorisation is in float32. It has no effect in float64.
 
     Returns:
         mean [B, M, c_out], variance [B, M, c_out] and the negative log marginal likelihood of
@@ -91,10 +93,10 @@ def convolve(
     Raises:
         ValueError: for shapes that do not agree, an unknown option or a missing seed.
         TypeError: for half precision.
-        tf.errors.InvalidArgumentError: with noise="shared", if a point is observed in some
-            channels only; for a negative variance or one that is NaN, an observed point that is
-            not finite, a prior whose parameters are not positive and finite, and a flow whose
-            covariance cannot be factorised (none of it is checked inside XLA-compiled functions).
+        tf.errors.InvalidArgumentError: if a point is observed in some channels only, with
+            noise="shared"; if a variance is negative or NaN; if an observed point is not finite; if
+            a parameter of the prior is not positive and finite; or if the covariance of a flow
+            cannot be factorised. XLA-compiled functions check none of this.
 
     Example:
 
@@ -132,8 +134,8 @@ def convolve_mean(
 ) -> tuple[Tensor, Tensor]:
     """Mean and negative log marginal likelihood of `convolve`, without its variance.
 
-    For networks that do not carry uncertainty: it saves the products behind N_ij. Arguments and
-    errors are those of `convolve`, but for the estimator's.
+    It is for networks that do not carry uncertainty, and saves the products behind N_ij. Arguments
+    and errors are those of `convolve`, without those of the estimator.
 
     Returns:
         mean [B, M, c_out] and the negative log marginal likelihood [B, c_in].
@@ -169,11 +171,11 @@ def convolve_low_rank(
 
     Args:
         points, values, variance, query: as in `convolve`, with noise="shared".
-        factors: of the values, [r, B, N, c_in], 0 where unobserved, or None where the
+        factors: factors of the values, [r, B, N, c_in], 0 where unobserved; None if the
             observations' errors are independent.
-        rank: number of factors to find where there are none.
+        rank: number of factors to find if none are given.
         query_weight: [B, M, 1], 0 at query points that are padding and 1 elsewhere, or None.
-        **arguments: as in `convolve`, but for the estimator's.
+        **arguments: as in `convolve`, without those of the estimator.
 
     Returns:
         mean and variance [B, M, c_out], factors [r, B, M, c_out] and the negative log marginal
@@ -212,9 +214,9 @@ def convolve_joint(
 
     Args:
         points, values, variance, query: as in `convolve`, with noise="shared".
-        covariance: of the values, [B, N, c_in, N, c_in], or None where the observations' errors are
-            independent.
-        **arguments: as in `convolve`, but for the estimator's.
+        covariance: covariance of the values, [B, N, c_in, N, c_in]; None if the observations'
+            errors are independent.
+        **arguments: as in `convolve`, without those of the estimator.
 
     Returns:
         mean [B, M, c_out], covariance [B, M, c_out, M, c_out] and the negative log marginal
@@ -248,17 +250,17 @@ def convolve_process(
     covariance: Tensor | None = None,
     **arguments: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Mean and covariance over the query points of each output channel of `convolve`.
+    """Mean, and covariance over the query points, of each output channel of `convolve`.
 
-    Its diagonal is the variance of `convolve`, `convolve_low_rank` (with ``factors``) or
-    `convolve_joint` (with ``covariance``). In float64 it takes some 32 bytes for each number of the
-    covariance, and little beside.
+    The covariance's diagonal is the variance of `convolve`, `convolve_low_rank` (with ``factors``)
+    or `convolve_joint` (with ``covariance``). In float64 it takes about 32 bytes for each number of
+    the covariance, and little more.
 
     Args:
         points, values, variance, query: as in `convolve`.
-        factors: of the values, [r, B, N, c_in], or None.
-        covariance: of the values, [B, N, c_in, N, c_in], or None.
-        **arguments: as in `convolve`, but for the estimator's.
+        factors: factors of the values, [r, B, N, c_in], or None.
+        covariance: covariance of the values, [B, N, c_in, N, c_in], or None.
+        **arguments: as in `convolve`, without those of the estimator.
 
     Returns:
         mean [B, M, c_out] and covariance [B, c_out, M, M].
@@ -309,7 +311,7 @@ def integrate(
     Args:
         points, values, variance: the observations, as in `convolve`.
         box: ``(low, high)``, each a scalar or [d].
-        disc: ``(centre, radius)``, [2] and a scalar. Without box and disc it is R^d.
+        disc: ``(centre, radius)``, [2] and a scalar. Without box and disc the region is R^d.
         signal_std, length_scale: scalars.
         kernel, noise, observation_variance, marginal_likelihood_trains, double_precision: as in
             `convolve`.
@@ -343,7 +345,7 @@ def integrate(
 
 
 def _problem(points, values, variance, query, *, weights, drift, diffusion, bias=None, **prior):
-    """The observations and the operator, after checks."""
+    """Checks the arguments, and returns the observations and the operator."""
     observed = read_observed(points, values, variance, **prior)
     query, weights, drift, diffusion = (
         tf.convert_to_tensor(t, observed.values.dtype) for t in (query, weights, drift, diffusion)

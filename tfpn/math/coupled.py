@@ -1,8 +1,8 @@
 """The RBF kernel under the flow of a coupled PDE, by Fourier quadrature in any dimension.
 
-A generator ``M = C + sum_i B_i d_i + sum_ij S_ij d_i d_j`` mixes channels as it transports and
+A generator ``M = C + sum_i B_i d_i + sum_ij S_ij d_i d_j`` mixes channels while it transports and
 spreads them. Its flow exp(M) has the symbol ``E(xi) = exp(C + i sum_i xi_i B_i - sum_ij xi_i xi_j
-S_ij)``, a matrix for each frequency, and the kernel's transform is a Gaussian, so with
+S_ij)``, a matrix for each frequency. The kernel's transform is a Gaussian. So with
 ``k^(xi) = a exp(-l^2 |xi|^2 / 2)``, ``a = s^2 (2 pi l^2)^(d/2)`` and ``r = x1 - x2``
 
     (A k)(x1, x2)    = (2 pi)^-d int exp(i xi.r) E(xi) k^(xi) dxi
@@ -24,12 +24,13 @@ from tfpn.checks import floating, require_static_dim
 from tfpn.math.coupled_exponential import matrix_exponential
 from tfpn.types import Tensor
 
-# By dimension: nodes on each axis, and the lattice's half-width in units of 1 / length_scale.
+# For each dimension: nodes on each axis, and the lattice's half-width in units of 1 / length_scale.
 NUM_NODES = {1: 128, 2: 64, 3: 40}
 CUTOFF = {1: 10.0, 2: 10.0, 3: 9.0}
-# Widths of the diffused kernel kept free between it and its periodic images.
+# Number of the diffused kernel's widths that stay free between it and its periodic images.
 MARGIN = 7.5
-# What may be cut off at the lattice's faces, relative to the largest value of the spectrum.
+# The largest value of the spectrum that may be cut off at the lattice's faces, relative to its
+# maximum.
 LARGEST_CUT = 1e-6
 
 
@@ -47,18 +48,19 @@ def coupled_kernel(
 ) -> Tensor:
     """RBF kernel with the flow of a coupled PDE applied to one or both arguments.
 
-    With ``A = exp(C + sum_i B_i d_i + sum_ij S_ij d_i d_j)`` (the paper's appendix on equivariance)
-    and channels that are independent GPs of one RBF kernel, computes
+    Let ``A = exp(C + sum_i B_i d_i + sum_ij S_ij d_i d_j)`` (the paper's appendix on equivariance),
+    and let the channels be independent GPs with one RBF kernel. The function computes
     ``(A k)(x1, x2)_ab = Cov[(A f)_a(x1), f_b(x2)]``, or with ``both_sides``
-    ``(A k A')(x1, x2)_ab = Cov[(A f)_a(x1), (A f)_b(x2)]``. With one channel, S = Sigma / 2 makes
-    it `tfpn.math.diffused_kernel`.
+    ``(A k A')(x1, x2)_ab = Cov[(A f)_a(x1), (A f)_b(x2)]``. With one channel and S = Sigma / 2 it
+    is `tfpn.math.diffused_kernel`.
 
-    The result is that of a lattice of frequencies in float64. Where distance and reach of the flow
-    add up to less than ``pi num_nodes / cutoff - 7.5`` length scales (32 in one dimension, 12 in
-    two, 6 in three, by default) the error is below 1e-12 of the largest value. Beyond that the
-    lattice becomes finer and shorter, by a factor f, and the error is up to
-    ``exp(-(cutoff / f)^2 / 2)``, or less if the flow damps what is cut off; ``num_nodes`` makes up
-    for it. Generators may amplify, as long as the kernel's spectrum outweighs it.
+    The result comes from a lattice of frequencies, in float64. The error is below 1e-12 of the
+    largest value if the distance and the flow's reach add up to less than
+    ``pi num_nodes / cutoff - 7.5`` length scales (by default 32 in one dimension, 12 in two, 6 in
+    three). Beyond that the lattice becomes finer and shorter by a factor f. The error is then up to
+    ``exp(-(cutoff / f)^2 / 2)``, or less if the flow damps the frequencies that are cut off. A
+    larger ``num_nodes`` reduces it. Generators may amplify, as long as the kernel's spectrum
+    outweighs it.
 
     Args:
         x1: points [..., d] with d = 1, 2 or 3.
@@ -66,22 +68,22 @@ def coupled_kernel(
         signal_std: s > 0, a scalar.
         length_scale: l > 0, a scalar, in units of the points.
         first_order: B [d, c, c], index order derivative, output, input; in units of the points.
-        second_order: S [d, d, c, c], in squared units of the points; its part that is symmetric in
-            the derivatives counts.
+        second_order: S [d, d, c, c], in squared units of the points. Only the part that is
+            symmetric in the derivatives counts.
         zeroth_order: C [c, c], or None for 0.
         both_sides: whether the flow acts on both arguments.
-        num_nodes: an even number of lattice nodes on each axis; by default 128, 64 or 40 in 1, 2
-            or 3 dimensions. Memory is num_nodes^d / 2 times c^2, and times the number of pairs.
+        num_nodes: an even number of lattice nodes on each axis. The default is 128, 64 or 40 in 1,
+            2 or 3 dimensions. Memory is num_nodes^d / 2 times c^2, and times the number of pairs.
 
     Returns:
         [..., c, c] in the dtype of ``x1``; leading axes of ``x1`` and ``x2`` broadcast.
 
     Raises:
         ValueError: for shapes that do not agree, or an odd number of nodes.
-        tf.errors.InvalidArgumentError: if more than 1e-6 of the largest value of the spectrum is
-            cut off, or a result is not finite (not checked inside XLA-compiled functions).
+        tf.errors.InvalidArgumentError: if more than 1e-6 of the spectrum's largest value is cut
+            off, or a result is not finite (XLA-compiled functions do not check this).
 
-    Example: a wave in two channels, which moves one length in both directions.
+    Example: a wave in two channels that moves by one length in both directions.
 
     >>> import numpy as np, tfpn
     >>> k = tfpn.math.coupled_kernel(
@@ -114,7 +116,7 @@ def coupled_kernel(
     frequencies = nodes / unit
     symbol = matrix_exponential(symbols(frequencies, *generator))
     spectrum = _spectrum(frequencies, signal_std, length_scale)
-    # The other half of the lattice has the conjugate values.
+    # The other half of the lattice holds the conjugate values.
     spectrum *= 2.0 * volume / tf.pow(2.0 * math.pi * unit, dim)
     if both_sides:
         symbol = tf.matmul(symbol, symbol, adjoint_b=True)
@@ -131,7 +133,7 @@ def coupled_kernel(
 
 
 def finite_offset(offset, signal_std, length_scale):
-    """``offset``, after a check that it and the prior are finite and ``length_scale`` positive."""
+    """Returns ``offset``; asserts that it and the prior are finite, and ``length_scale`` > 0."""
     message = "the points' offset, length_scale and signal_std must be finite, and l > 0"
     checks = [
         tf.debugging.check_numerics(tf.stop_gradient(tensor), message)
@@ -206,7 +208,7 @@ def _spectrum(frequencies, signal_std, length_scale):
 
 @functools.cache
 def _lattice(dim, num_nodes):
-    """Half of a lattice without 0: nodes [n^d / 2, d], a node's volume, and those on a face."""
+    """Half of a lattice without 0: nodes [n^d / 2, d], a node's volume, and the nodes on faces."""
     step = 2.0 * CUTOFF[dim] / num_nodes
     whole = (np.arange(num_nodes) + 0.5) * step - CUTOFF[dim]
     nodes = np.array(list(itertools.product(whole[num_nodes // 2 :], *[whole] * (dim - 1))))
@@ -215,7 +217,7 @@ def _lattice(dim, num_nodes):
 
 
 def _lattice_unit(size, length_scale, generator, flows, period):
-    """Length in whose inverse the lattice is measured: l, or more to fit distance and reach in."""
+    """The lattice's unit is the inverse of this length: l, or more if distance or reach need it."""
     _, first_order, second_order = (tf.stop_gradient(t) for t in generator)
     length_scale = tf.stop_gradient(length_scale)
 
@@ -231,7 +233,7 @@ def _check_cut(weighted, faces):
     size = tf.reduce_max(tf.abs(tf.stop_gradient(weighted)), axis=[1, 2])
     cut = tf.reduce_max(tf.gather(size, faces))
     check = tf.debugging.Assert(
-        cut <= LARGEST_CUT * tf.reduce_max(size),  # NaN fails this as well
+        cut <= LARGEST_CUT * tf.reduce_max(size),  # NaN fails this, too
         [
             "coupled_kernel cuts off too much of the spectrum, relative to its largest value:",
             cut / tf.reduce_max(size),

@@ -1,14 +1,14 @@
-"""exp of small matrices to rounding, whatever their norm, for any compiler.
+"""The exponential of small matrices to rounding, for any norm and any compiler.
 
-``exp(M) = R(M / 2^s)^(2^s)`` with the diagonal Pade approximant R of degree 9, which is exact to
-rounding for norms up to 2, and for each matrix the s that brings it there. TensorFlow's own matrix
-exponential does so too, in a loop of unknown length that XLA cannot differentiate.
+``exp(M) = R(M / 2^s)^(2^s)``, with the diagonal Pade approximant R of degree 9. R is exact to
+rounding for norms up to 2, and each matrix has the s that brings it there. TensorFlow's own matrix
+exponential does the same in a loop of unknown length, which XLA cannot differentiate.
 
-What comes out is the exponential of a matrix within rounding of M: the squarings double the errors
-of R, to some eps |M| in the end. On top, M's diagonal is shifted by ``-4 eps |M|``. That is of the
-same size, and more than those errors: |R| <= 1 on the left half-plane, so (by von Neumann's
-inequality) what a dissipative matrix does not amplify, this does not amplify either. Where eps |M|
-is no longer small M itself, known to rounding, does not say what exp(M) is; it fades to 0 there.
+The result is the exponential of a matrix within rounding of M: the squarings double the errors of
+R, to about eps |M| in the end. M's diagonal is also shifted by ``-4 eps |M|``, which has the same
+order but exceeds those errors. |R| <= 1 on the left half-plane, so by von Neumann's inequality the
+result does not amplify what a dissipative matrix does not amplify. If eps |M| is not small, M is
+known too coarsely to determine exp(M). The result fades to 0 there.
 """
 
 import math
@@ -18,10 +18,11 @@ import numpy as np
 import tensorflow as tf
 
 DEGREE = 9
-# R's norm limit, and the largest number of squarings: beyond, the shift leaves nothing.
+# R's norm limit, and the largest number of squarings: beyond it the shift makes the result 0.
 LARGEST = 2.0
 SQUARINGS = 64
-# The shift of the diagonal in units of eps |M|; without any, norms exceed 1 by up to half of one.
+# The shift of the diagonal in units of eps |M|. Without a shift, norms exceed 1 by up to half of a
+# unit.
 SHIFT = 4.0
 
 COEFFICIENTS = [
@@ -33,15 +34,15 @@ COEFFICIENTS = [
 
 
 def matrix_exponential(matrix):
-    """exp of square matrices, elementwise in the leading axes.
+    """The exponential of square matrices, for each entry of the leading axes.
 
-    With eps the unit of rounding and |M| the Frobenius norm, the error is some ``10 eps |M|`` for
-    norms of 1 and more, relative to ``max(1, |exp(M)|)``. Matrices whose numerical range is in the
-    left half-plane give norms of at most 1, to a few eps, however large they are; beyond norms of
-    1 / eps they give 0. Gradients are as large as the exponential's own.
+    Let eps be the unit of rounding and |M| the Frobenius norm. For norms of at least 1 the error is
+    about ``10 eps |M|``, relative to ``max(1, |exp(M)|)``. Matrices with a numerical range in the
+    left half-plane give norms of at most 1, up to a few eps, even if they are large. Beyond norms
+    of 1 / eps they give 0. Gradients are as large as those of the exponential.
 
     Args:
-        matrix: [..., c, c], float or complex, of any static c; finite.
+        matrix: [..., c, c], float or complex, finite, with a static c.
 
     Returns:
         [..., c, c] of the same dtype.
@@ -66,7 +67,7 @@ def matrix_exponential(matrix):
     squarings = tf.math.ceil(tf.math.log(norm / LARGEST) / math.log(2.0))
     squarings = tf.clip_by_value(squarings, 0.0, float(SQUARINGS))
     scale = tf.pow(tf.constant(0.5, norm.dtype), squarings)
-    # For what SQUARINGS do not bring down to the limit.
+    # This scales matrices that SQUARINGS do not bring down to the limit.
     scale = tf.minimum(scale, LARGEST / norm)
     one = tf.eye(matrix.shape[-1], dtype=matrix.dtype)
     eps = np.finfo(norm.dtype.as_numpy_dtype).eps
@@ -81,13 +82,13 @@ def matrix_exponential(matrix):
         lambda step, _: step < largest,
         square,
         (tf.zeros([], norm.dtype), result),
-        maximum_iterations=SQUARINGS,  # XLA's gradient needs to know it
+        maximum_iterations=SQUARINGS,  # XLA's gradient needs it
     )
     return result
 
 
 def _norm(matrix):
-    """Frobenius norms [..., 1, 1], positive; squares of large entries would overflow."""
+    """Frobenius norms [..., 1, 1], positive, without the overflow of large entries' squares."""
     size = tf.abs(matrix)
     tiny = np.finfo(size.dtype.as_numpy_dtype).tiny
     largest = tf.maximum(tf.reduce_max(size, axis=[-2, -1], keepdims=True), tiny)
@@ -111,7 +112,7 @@ def _pade(x, one):
 
 
 def _solve(matrix, right):
-    """``matrix^-1 right``; XLA has no such operation for complex numbers."""
+    """``matrix^-1 right``, also for complex numbers, for which XLA has no such operation."""
     if not matrix.dtype.is_complex:
         return tf.linalg.solve(matrix, right)
     real, imaginary = tf.math.real(matrix), tf.math.imag(matrix)

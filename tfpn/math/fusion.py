@@ -1,10 +1,10 @@
-"""Elementwise functions compiled into single kernels, where a training step asks for it.
+"""Compiles elementwise functions into single kernels during training steps.
 
-A chain of elementwise operations on feature maps is limited by memory: each one reads and writes
-maps that fit in no cache. XLA makes one pass of it, about four times faster on a CPU. It must not
-be everywhere: batched factorisations and products are slower under XLA on a CPU, every new shape
-is compiled anew, and an exported model should not need a compiler. So layers switch it on for
-training steps of known shape alone, and results agree up to rounding.
+Memory limits a chain of elementwise operations on feature maps: each one reads and writes maps that
+fit in no cache. XLA turns the chain into one pass, which is about four times faster on a CPU. It
+must not be used everywhere. On a CPU, batched factorisations and products are slower under XLA.
+Every new shape is compiled anew. An exported model should not need a compiler. So layers switch it
+on only for training steps of known shape. Results agree up to rounding.
 """
 
 import contextlib
@@ -27,12 +27,12 @@ def fusion(active):
 
 
 def is_active():
-    """Whether `fused` functions are compiled here."""
+    """Whether `fused` functions are compiled in the present context."""
     return _ACTIVE.get()
 
 
 def fused(function):
-    """Decorator for a function of tensors with static last axes, compiled within `fusion`."""
+    """Decorates a function of tensors with static last axes: `fusion` then compiles it."""
     compiled = tf.function(function, jit_compile=True, autograph=False)
 
     @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""Numbers that training must not move."""
+"""Holds numbers that training must not move."""
 
 import tensorflow as tf
 
@@ -8,9 +8,10 @@ from tfpn.types import Tensor
 def held(tensor: Tensor) -> Tensor:
     """The tensor itself, with a gradient of exactly 0.
 
-    A constant before a normalisation cancels in training. What is computed as its gradient is
-    rounding, of which optimisers that divide by the gradient's size, such as Adam, make full steps.
-    With 0 they make none; that there is a gradient at all keeps the list of what they train.
+    A constant before a normalisation cancels in training, so its computed gradient is only
+    rounding. Optimisers that divide by the gradient's size, such as Adam, would turn it into full
+    steps. With a gradient of 0 they do not step. With no gradient at all, their list of trained
+    variables would change.
 
     Example:
 

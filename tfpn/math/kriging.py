@@ -1,19 +1,20 @@
 """Kriging: the posterior of a GP with a trend, at query points.
 
 Each channel is ``y = H b + f + noise``: a trend of p basis functions with ``b ~ N(0, V)``, V
-diagonal, and a zero-mean GP f. With ``C = (K + S)^-1``, all in closed form:
+diagonal, and a zero-mean GP f. With ``C = (K + S)^-1`` the closed forms are
 
     L      = V^-1 + H^T C H                     b^ = L^-1 H^T C y
     mean   = h^T b^ + k^T C (y - H b^)          r = h - H^T C k
     var    = k(x, x) - k^T C k + r^T L^-1 r
 
-This is the GP with the kernel ``k + h^T V h``. As V grows it becomes universal kriging, with a
-constant alone ordinary kriging.
+This is the GP with the kernel ``k + h^T V h``. As V grows it becomes universal kriging, or ordinary
+kriging if the trend is only a constant.
 
-With d degrees of freedom all variances of an example's channel, noise and trend included, have a
-common factor t of their own, ``d / t ~ chi^2_d``. For n readings with the quadratic form
-``q = (y - H b^)^T C (y - H b^) + b^^T V^-1 b^`` readings are multivariate t variables, means stay
-as they are, and variances are multiplied by ``(d + q) / (d + n)``.
+With d degrees of freedom, all variances of an example's channel share a factor t with
+``d / t ~ chi^2_d``, including those of noise and trend. The readings are then multivariate t
+variables. For n readings with the quadratic form
+``q = (y - H b^)^T C (y - H b^) + b^^T V^-1 b^`` the means do not change, and the variances are
+multiplied by ``(d + q) / (d + n)``.
 """
 
 import dataclasses
@@ -26,12 +27,12 @@ from tfpn.types import Tensor
 
 @dataclasses.dataclass(frozen=True)
 class Kriged:
-    """What `krige` finds.
+    """The result of `krige`.
 
     Attributes:
-        mean, variance: of the channels at the query points, without noise, [B, M, c].
-        residuals: readings less the trend [B, N, c], 0 where unobserved.
-        factor: by which variances were multiplied, of noise too, [B, 1 or M, c]; 1 without
+        mean, variance: the channels at the query points, without noise, [B, M, c].
+        residuals: readings minus the trend [B, N, c], 0 where unobserved.
+        factor: the factor of all variances, including the noise, [B, 1 or M, c]; 1 without
             ``dof``.
         nll: negative log marginal likelihood of each channel, [B, c].
     """
@@ -44,12 +45,12 @@ class Kriged:
 
 
 def trend_basis(points: Tensor, count: int, centre: Tensor, unit: Tensor) -> Tensor:
-    """Basis functions of the trend: none, a constant, or that and the coordinates.
+    """Basis functions of the trend: none, a constant, or a constant and the coordinates.
 
     Args:
         points: [..., d].
         count: 0, 1 or 1 + d.
-        centre, unit: [d]; the coordinates count from the one, in units of the other.
+        centre, unit: [d]. The coordinates count from the centre, in the unit.
 
     Returns:
         [..., count].
@@ -69,19 +70,19 @@ def krige(
     trend_variance: Tensor,
     dof: Tensor | None = None,
 ) -> Kriged:
-    """The posterior of each channel, trend included, at query points.
+    """The posterior of each channel at query points, including the trend.
 
     Args:
         observed: the readings and the prior of f.
         query: [B, M, d].
-        basis: the trend's basis functions at the readings and at the query, [B, N, p], [B, M, p].
+        basis: the trend's basis functions at the readings [B, N, p] and at the query [B, M, p].
         trend_variance: the diagonal of V, [p].
-        dof: degrees of freedom of each example's own factor, scalar or [c], or None without one.
+        dof: degrees of freedom of each example's factor, scalar or [c]; None for no factor.
 
     Returns:
         A `Kriged`.
 
-    Example: a constant and one exact reading are known everywhere.
+    Example: with a constant trend, one exact reading determines the field everywhere.
 
     >>> import tensorflow as tf
     >>> from tfpn.math.kernels import Kernel
@@ -120,7 +121,7 @@ def krige(
 def krige_likelihood(
     observed: Observed, basis: Tensor, trend_variance: Tensor, dof: Tensor | None = None
 ) -> Tensor:
-    """The negative log marginal likelihood of each channel alone, [B, c].
+    """Only the negative log marginal likelihood of each channel, [B, c].
 
     Args:
         observed, trend_variance, dof: as in `krige`.
@@ -139,7 +140,7 @@ def krige_covariance(
 ) -> Tensor:
     """Posterior covariances of each channel between the query points, [B, c, M, M].
 
-    Without the factor of an example's own (`Kriged.factor`).
+    They do not include an example's factor (`Kriged.factor`).
 
     Args:
         observed, query, basis, trend_variance: as in `krige`.
@@ -151,7 +152,7 @@ def krige_covariance(
             for c in range(channels)
         ]
         return tf.concat(parts, axis=1)
-    # By factors: differences of covariances between close points need all digits.
+    # Triangular factors keep the digits that differences between close points need.
     posterior = dataclasses.replace(observed, by_factor=True).posterior()
     kernel, functionals = posterior.kernel, _values_at(query, posterior)
     cross = functionals.cross(posterior.points)  # [B, M, 1, N]
@@ -166,7 +167,7 @@ def krige_covariance(
 
 
 class _Trend:
-    """The trend's posterior, with G groups of channels: 1, or c.
+    """The trend's posterior, with G groups of channels (1 or c).
 
     Attributes:
         columns: the basis functions at the readings, [B, N, G, p].
@@ -201,18 +202,18 @@ class _Trend:
         return basis[:, None] - tf.transpose(explained[:, :, :, 0], [0, 3, 2, 1])
 
     def white(self, remainder):
-        """W [B, G, p, M], with ``W^T W`` what the trend's own uncertainty adds."""
+        """W [B, G, p, M]; ``W^T W`` is the covariance that the trend's uncertainty adds."""
         right = tf.linalg.matrix_transpose(remainder * self.root)
         return tf.linalg.triangular_solve(self.factor, right)
 
     def nll(self):
-        """What the trend adds to the negative log marginal likelihood, [B, c]."""
+        """The trend's share of the negative log marginal likelihood, [B, c]."""
         log_det = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(self.factor)), axis=-1)
         return log_det - 0.5 * tf.reduce_sum(self.right * self.coefficients, axis=-1)
 
 
 def _own_factor(posterior, trend, dof):
-    """The factor of variances [B, c], and what it adds to the negative log likelihood."""
+    """The factor of variances [B, c], and its share of the negative log likelihood."""
     values, noise = posterior.observations
     if dof is None:
         ones = tf.ones_like(values[:, 0])
@@ -232,7 +233,7 @@ def _own_factor(posterior, trend, dof):
 
 
 def _values_at(query, posterior):
-    """The functions' own values at the query points."""
+    """The functionals that are the functions' values at the query points."""
     dim = query.shape[-1]
     zeros = tf.zeros([1, dim], query.dtype), tf.zeros([1, dim, dim], query.dtype)
     return Flowed(query, posterior.kernel.flowed(*zeros))

@@ -1,8 +1,8 @@
-"""Reading and writing of unobserved entries, whose variance is +inf.
+"""Reads and writes unobserved entries, whose variance is +inf.
 
-Selections (``tf.where``) cost ten times as much as arithmetic on a CPU. Masks are therefore
-numbers, 1 where unobserved and 0 elsewhere, made from the variance by ``inf - max = inf`` and
-``x - x = 0``; only what is stored in unobserved entries, which may be NaN, is selected away.
+Selections (``tf.where``) cost ten times as much as arithmetic on a CPU. Therefore masks are
+numbers, 1 where unobserved and 0 elsewhere. They come from the variance by ``inf - max = inf`` and
+``x - x = 0``. Selections replace only the contents of unobserved entries, which may be NaN.
 """
 
 import tensorflow as tf
@@ -11,9 +11,9 @@ from tfpn.math.fusion import fused, fusion, is_active
 
 
 def penalty(variance):
-    """0 where ``variance`` is finite and +inf where it is +inf. A constant for gradients.
+    """0 where ``variance`` is finite and +inf where it is +inf. It is a constant for gradients.
 
-    Added to a finite variance it marks what is not observed.
+    Add it to a finite variance to mark unobserved entries.
     """
     variance = tf.stop_gradient(variance)
     return variance - tf.minimum(variance, variance.dtype.max)
@@ -43,7 +43,7 @@ def observed_only(tensor, missing):
 
 
 def observed_entries(values, variance):
-    """Splits observations into finite tensors and what is missing, entry by entry.
+    """Splits observations into finite tensors and masks of missing entries.
 
     Args:
         values: [B, N, c], anything where the variance is +inf.

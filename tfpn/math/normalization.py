@@ -1,4 +1,4 @@
-"""Normalisation of each channel to zero mean and unit total variance."""
+"""Normalises each channel to zero mean and unit total variance."""
 
 import tensorflow as tf
 
@@ -10,10 +10,10 @@ from tfpn.math.replicas import replica_sum
 
 
 def normalize(values, variance, gamma, beta, epsilon, weights=None):
-    """Affine map per channel by the statistics of the batch itself, with a hand-written gradient.
+    """Normalises each channel by the statistics of the batch, with a hand-written gradient.
 
-    With the mean m of the values and their total variance q^2 (variance of the values plus mean of
-    the variances) over the observed entries, with `tf.distribute` of all replicas:
+    m is the mean of the values, and q^2 their total variance (variance of the values plus mean of
+    the variances). Both are over the observed entries, with `tf.distribute` of all replicas:
 
         values' = gamma (values - m) / sqrt(q^2 + epsilon) + beta
         variance' = gamma^2 variance / (q^2 + epsilon)
@@ -23,13 +23,13 @@ def normalize(values, variance, gamma, beta, epsilon, weights=None):
         variance: [B, N, c], +inf where unobserved.
         gamma, beta: [c].
         epsilon: number > 0.
-        weights: how much each point counts in the statistics, [B, N, 1], >= 0 and constant for
-            gradients; None for 1.
+        weights: weight of each point in the statistics, [B, N, 1], >= 0 and constant for gradients;
+            None for 1.
 
     Returns:
         values' and variance' [B, N, c], both 0 where unobserved; the scale
-        ``gamma / sqrt(q^2 + epsilon)`` [c]; and m, q^2 and the count of observed entries [c], which
-        carry no gradient.
+        ``gamma / sqrt(q^2 + epsilon)`` [c]; and m, q^2 and the count of observed entries, each [c]
+        and without a gradient.
     """
     if weights is not None:
         weights = tf.stop_gradient(weights)
@@ -41,7 +41,7 @@ def _normalize(values, variance, gamma, beta, epsilon, weights):
     @tf.custom_gradient
     def apply(values, variance, gamma, beta):
         active = is_active()
-        # Compiled, what is observed is cheaper to find again than to keep.
+        # In a compiled function, finding the observed entries again costs less than keeping them.
         count, total = replica_sum(*map(channel_sum, _observed(values, variance, weights)))
         size = tf.where(count > 0.0, count, 1.0)
         mean = total / size
@@ -57,7 +57,7 @@ def _normalize(values, variance, gamma, beta, epsilon, weights):
                     channel_sum, _scale_terms(d_values, d_variance, *again, mean)
                 )
                 d_scale += for_values + 2.0 * scale * for_variance
-                # scale depends on the spread, whose derivative is 2 centred / n and 1 / n.
+                # The scale depends on the spread, whose derivative is 2 centred / n and 1 / n.
                 all_d_scale, all_d_beta = replica_sum(d_scale, d_beta)
                 d_spread = -0.5 * all_d_scale * scale * tf.square(inverse) / size
                 centre = scale * all_d_beta / size
@@ -73,7 +73,7 @@ def _normalize(values, variance, gamma, beta, epsilon, weights):
 
 
 def _centred(values, variance, mean):
-    """Values less the mean and variance, both 0 where unobserved, and a weight, which is 1 or 0."""
+    """Values minus the mean, and the variance, both 0 where unobserved; and a weight of 1 or 0."""
     missing = missing_mask(penalty(variance))
     weight = 1.0 - missing
     return observed_only(values - mean, missing), observed_only(variance, missing), weight

@@ -1,4 +1,4 @@
-"""The linear operator of a convolution, A = sum_k W_k exp(D_k), on a posterior."""
+"""The linear operator of a convolution, A = sum_k W_k exp(D_k), applied to a posterior."""
 
 import dataclasses
 
@@ -14,11 +14,11 @@ from tfpn.math.shapes import reshape, sizes
 class Operator:
     """``(A f)(x_m) = sum_k W_k (exp(D_k) f)(x_m) + bias`` at M query points.
 
-    `tf.nest` takes it for its tensors.
+    `tf.nest` treats it as its tensors.
 
     Attributes:
         query: x_m [B, M, d].
-        weights: W_k transposed, as Keras kernels are, [K, c_in, c_out].
+        weights: W_k, transposed like Keras kernels, [K, c_in, c_out].
         drift: beta [K, d].
         diffusion: Sigma [K, d, d].
         bias: [c_out].
@@ -39,16 +39,19 @@ class Operator:
 
     @property
     def reach(self):
-        """The lowest and the highest drift along each axis, and 0, [d] each; constants."""
+        """The lowest drift or 0, and the highest drift or 0, along each axis, [d]; constants."""
         drift = tf.stop_gradient(self.drift)
         return tf.minimum(tf.reduce_min(drift, 0), 0.0), tf.maximum(tf.reduce_max(drift, 0), 0.0)
 
     def functionals(self, kernel):
-        """All ``(exp(D_k) f)(x_m)`` of channels with that kernel."""
+        """All ``(exp(D_k) f)(x_m)`` of channels with the given kernel."""
         return Flowed(self.query, kernel.flowed(self.drift, self.diffusion))
 
     def prior(self, kernel):
-        """Their prior covariances at one point, [G, K, K]; G is 1, or c with a kernel for each."""
+        """The functionals' prior covariances at one point, [G, K, K].
+
+        G is 1, or c with a kernel for each channel.
+        """
         prior = kernel.flowed_variance(self.drift, self.diffusion)
         return prior if kernel.each else prior[None]
 
@@ -63,7 +66,7 @@ class Operator:
         return tf.broadcast_to(prior, [self.weights.shape[1], *prior.shape[1:]])
 
     def prior_variances(self, kernel):
-        """What each input channel adds to the outputs' prior variances, [c_in, c_out]."""
+        """The share of each input channel in the outputs' prior variances, [c_in, c_out]."""
         weights = self.weights
         return tf.einsum("bij,iba,jba->ba", self.priors(kernel), weights, weights)
 
@@ -75,7 +78,7 @@ class Operator:
         return mix_channels(reshape(response, shape), flat, self.bias)
 
     def respond(self, posterior, columns):
-        """The operator on what q columns of each channel say.
+        """Applies the operator to the posterior means from q columns of each channel.
 
         Args:
             posterior: `tfpn.math.posterior.Posterior`.
@@ -90,7 +93,7 @@ class Operator:
         return reshape(mixed, [batch, number, *sizes(mixed)[1:]]), nll
 
     def flowed(self, waves):
-        """`tfpn.math.waves.Waves` of what it makes of plane waves, without bias."""
+        """The operator applied to plane waves, without bias, as `tfpn.math.waves.Waves`."""
         drift = tf.einsum("sfd,kd->sfk", waves.frequencies, self.drift)[..., None]
         decay = tf.einsum("sfd,kde,sfe->sfk", waves.frequencies, self.diffusion, waves.frequencies)
         decay = tf.exp(-0.5 * decay)[..., None]
@@ -105,15 +108,15 @@ class Operator:
 
     @staticmethod
     def in_common(variance):
-        """Variances [B, N, c_in] as they count: those of each channel."""
+        """The variances [B, N, c_in] that count: those of each channel."""
         return variance
 
     def mix_variance(self, prior_variance, explained):
-        """``sum_{ij,b} W_i[b, a] W_j[b, a] N_ij^b``, not below the zero that rounding may cross.
+        """``sum_{ij,b} W_i[b, a] W_j[b, a] N_ij^b``, raised to 0 if rounding makes it negative.
 
         Args:
-            prior_variance: of `prior_variance`, [c_out].
-            explained: what is explained of the prior, [B, M, G, K, K] of `Posterior.condition`.
+            prior_variance: the result of `prior_variance`, [c_out].
+            explained: the explained part of the prior, [B, M, G, K, K], from `Posterior.condition`.
 
         Returns:
             [B, M, c_out].
@@ -135,7 +138,7 @@ class Operator:
         return tf.transpose(tf.reshape(pairs, [out, groups * count * count]))
 
 
-# Bound on the covariances of all flows at once, of some rows of a covariance.
+# Bound in bytes on the covariances of all flows for the rows that are computed at once.
 _ROW_BYTES = 2**23
 
 
@@ -143,7 +146,7 @@ def output_covariance(posterior, operator):
     """Posterior covariances of each output between the query points, some rows at a time.
 
     Args:
-        posterior: `tfpn.math.posterior.factored.Factored`, as differences need all digits.
+        posterior: `tfpn.math.posterior.factored.Factored`, because differences need all digits.
         operator: `Operator`.
 
     Returns:
@@ -158,7 +161,7 @@ def output_covariance(posterior, operator):
     pairs = tf.einsum("ica,jca->aij", weights, weights)
 
     def rows(chosen):
-        """Of the query points whose numbers are in ``chosen`` [1, m, 1], [B, m, c_out, M]."""
+        """The rows [B, m, c_out, M] of the query points with the numbers ``chosen`` [1, m, 1]."""
         chosen = chosen[0, :, 0]
         prior = kernel.flowed_pairs(
             tf.gather(query, chosen, axis=1), query, operator.drift, operator.diffusion

@@ -1,18 +1,18 @@
-"""Query points taken piece by piece, so that memory does not grow with their number."""
+"""Takes query points piece by piece, so that memory does not grow with their number."""
 
 import tensorflow as tf
 
-# Query points of a piece, times examples, and the least for one. A piece has no fewer points than
-# are observed: so its products take longer than the factorisation that each piece makes anew, and
-# it needs no more memory than the layer at its own points.
+# Number of query points of a piece, times examples, and the least number for one example. A piece
+# has at least as many points as are observed. So its products take longer than the factorisation,
+# which each piece repeats, and it needs no more memory than the layer at its own points.
 _PIECE_POINTS = 2048
 _LEAST_POINTS = 256
 
 
 def piece_length(examples, observed):
-    """Query points to take at a time for so many examples and observed points.
+    """The number of query points to take at a time for so many examples and observed points.
 
-    None, for all, where a number is None, not known beforehand.
+    It is None, for all, if one of the numbers is None because it is not known beforehand.
     """
     if None in (examples, observed):
         return None
@@ -25,10 +25,10 @@ def in_pieces(function, query, length):
     Args:
         function: takes points [B, m, d] and returns a tuple of tensors [B, m, ...].
         query: [B, M, d].
-        length: points of a piece, or None for all.
+        length: number of points of a piece, or None for all.
 
     Returns:
-        The tuple, each tensor [B, M, ...].
+        The tuple, with tensors [B, M, ...].
 
     Example:
 

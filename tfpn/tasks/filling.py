@@ -109,7 +109,7 @@ def impute(
     x = check_observations(x)
     if model.output.shape[-2] != x["values"].shape[-1]:
         raise ValueError(
-            f"The model has {model.output.shape[-2]} outputs, but the input has "
+            f"the model has {model.output.shape[-2]} outputs, but the input has "
             f"{x['values'].shape[-1]} channels: build it with num_outputs="
             f"{x['values'].shape[-1]} to fill them all."
         )

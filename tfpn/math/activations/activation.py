@@ -1,4 +1,4 @@
-"""Nonlinearities on Gaussian variables: what a layer has to know of one."""
+"""Nonlinearities on Gaussian variables, with the interface that layers use."""
 
 import abc
 import dataclasses
@@ -18,16 +18,16 @@ from tfpn.types import Config, Tensor
 class Activation(abc.ABC):
     """A function h, applied to each entry of a Gaussian feature map."""
 
-    # Whether h(0) = 0 without uncertainty, so that unobserved entries stay 0 by themselves.
+    # Whether h(0) = 0 without uncertainty. Then unobserved entries stay 0 without a mask.
     keeps_zero = False
 
     def get_config(self) -> Config:
-        """Arguments of the constructor, which saving can write down."""
+        """The arguments of the constructor, for saving."""
         return dataclasses.asdict(self) if dataclasses.is_dataclass(self) else {}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Activation":
-        """The activation of a `get_config`."""
+        """Builds the activation from the result of `get_config`."""
         return cls(**config)
 
     @abc.abstractmethod
@@ -35,7 +35,7 @@ class Activation(abc.ABC):
         """Mean and variance of ``h(f)`` for ``f ~ N(mean, variance)``, elementwise."""
 
     def apply(self, values: Tensor) -> Tensor:
-        """``h(values)``, of values that are known exactly."""
+        """``h(values)`` for values that are known exactly."""
         return self.moments(values, tf.zeros_like(values))[0]
 
     @abc.abstractmethod
@@ -46,15 +46,15 @@ class Activation(abc.ABC):
     def covariance(
         self, mean1: Tensor, mean2: Tensor, variance1: Tensor, variance2: Tensor, covariance: Tensor
     ) -> Tensor:
-        """``Cov(h(f1), h(f2))`` of jointly Gaussian variables; shapes broadcast."""
+        """``Cov(h(f1), h(f2))`` for jointly Gaussian variables; shapes broadcast."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Rectifier(Activation):
     """``h(x) = x`` for x > 0 and ``a x`` below, in closed form.
 
-    With r = relu(f): ``h(f) = a f + (1 - a) r``, where Cov(f1, r2) = Cov(f1, f2) Phi(mean2 / std2).
-    All terms are positive for a in [0, 1], so that nothing cancels.
+    With r = relu(f), ``h(f) = a f + (1 - a) r`` and Cov(f1, r2) = Cov(f1, f2) Phi(mean2 / std2).
+    For a in [0, 1] all terms are positive, so nothing cancels.
 
     Attributes:
         negative_slope: a, from 0 (ReLU) to 1.
@@ -99,7 +99,7 @@ class Rectifier(Activation):
         return covariance * (a * a + a * b * slopes) + b * b * rectified
 
 
-# Nodes of `Quadrature`.
+# Number of nodes of `Quadrature`.
 _NODES = 32
 
 
@@ -107,13 +107,13 @@ _NODES = 32
 class Quadrature(Activation):
     """Any function, by Gauss-Hermite quadrature with 32 nodes.
 
-    Errors of the mean for softplus, GELU, SiLU and tanh, relative to the standard deviation: below
-    1e-7 for a standard deviation of 1/2, 1e-4 for 1, 3e-3 for 2, and 1e-2 beyond. Functions with a
-    kink are off by some 1e-2 standard deviations at any size. The variance is a mean of squares
-    and not negative, and the covariance agrees with it at correlation 1.
+    For softplus, GELU, SiLU and tanh the error of the mean, relative to the standard deviation, is
+    below 1e-7 for a standard deviation of 1/2, 1e-4 for 1, 3e-3 for 2, and 1e-2 beyond. Functions
+    with a kink have errors of about 1e-2 standard deviations at any size. The variance is a mean of
+    squares, so it is not negative. The covariance agrees with it at correlation 1.
 
     Attributes:
-        function: takes and gives a tensor, elementwise; differentiable in TensorFlow.
+        function: an elementwise function from tensor to tensor that TensorFlow can differentiate.
     """
 
     function: Callable[[Tensor], Tensor]
@@ -146,7 +146,7 @@ class Quadrature(Activation):
         return self.function(values)
 
     def _gradient(self, terms, mean, variance, average, d_average, d_spread):
-        """One node after the other, so that memory is that of one."""
+        """Takes one node after the other, so that memory holds only one."""
         std = tf.sqrt(variance)
         d_mean = d_std = tf.zeros_like(mean)
         for node, weight in terms:
@@ -176,8 +176,9 @@ class Quadrature(Activation):
     def covariance(
         self, mean1: Tensor, mean2: Tensor, variance1: Tensor, variance2: Tensor, covariance: Tensor
     ) -> Tensor:
-        # Mehler's expansion: the sum over k of rho^k a_k(1) a_k(2) with the coefficients of h in
-        # normalised Hermite polynomials. As many as there are nodes have the quadrature's variance.
+        # Mehler's expansion: the sum over k of rho^k a_k(1) a_k(2), with the coefficients of h in
+        # normalised Hermite polynomials. With one term for each node, it has the quadrature's
+        # variance.
         scale = _safe_root(variance1 * variance2)
         rho = tf.clip_by_value(tf.math.divide_no_nan(covariance, scale), -1.0, 1.0)
         first, second = (
@@ -205,6 +206,6 @@ class Quadrature(Activation):
 
 
 def _safe_root(variance):
-    """The square root, whose derivative at 0 is taken as 0."""
+    """The square root, with a derivative of 0 at 0."""
     positive = variance > 0.0
     return tf.where(positive, tf.sqrt(tf.where(positive, variance, 1.0)), 0.0)

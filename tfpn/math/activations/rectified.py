@@ -1,18 +1,18 @@
 """Moments of a rectified Gaussian variable (eq. rectified_moments_mu), accurate in the tail.
 
-Everything is expressed by ``M_n(t) = int_0^inf x^n exp(-t x - x^2/2) dx`` at
-``t = |mu| / sigma >= 0``. M_0 is Mills' ratio, Phi(-t) = phi(t) M_0(t), and by parts
+The formulas use ``M_n(t) = int_0^inf x^n exp(-t x - x^2/2) dx`` at ``t = |mu| / sigma >= 0``. M_0
+is Mills' ratio, Phi(-t) = phi(t) M_0(t). Integration by parts gives
 
     M_1 = 1 - t M_0         M_2 = M_0 - t M_1
 
-In this direction the recurrence loses digits as t^2 and t^4. Run backwards from M_2 every term is
-positive and nothing cancels:
+In this direction the recurrence loses digits as t^2 and t^4. Backwards from M_2 every term is
+positive, and nothing cancels:
 
     M_1 = (1 - t M_2) / (1 + t^2)         M_0 = M_2 + t M_1
 
-So M_2 is the only function to be approximated: by a rational function of t with positive
-coefficients, fitted to the integral over all t >= 0 with relative error 3.4e-8 (float32) and 2e-17
-(float64).
+So M_2 is the only function to approximate. The approximation is a rational function of t with
+positive coefficients, fitted to the integral over all t >= 0. Its relative error is 3.4e-8
+(float32) and 2e-17 (float64).
 """
 
 import math
@@ -48,7 +48,7 @@ M2_COEFFICIENTS = {  # numerator, denominator; the constant term first
         ),
     ),
 }
-# phi(t) is exactly zero well before, and the powers of t stay finite.
+# phi(t) is exactly 0 well before this t, and the powers of t stay finite.
 _LARGEST_T = 1e3
 
 
@@ -72,11 +72,11 @@ def _tail_functions(t):
 def rectified_moments(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance of ``relu(f)`` for ``f ~ N(mean, variance)``, elementwise.
 
-    Eq. rectified_moments_mu of the paper and the matching second moment, with a hand-written
-    gradient. Values and gradients keep their relative accuracy far into the tail: to a few units
-    of rounding times ``max(1, t^2)``, t = \\|mean\\| / sqrt(variance), which is the conditioning of
-    exp(-t^2/2). A variance of 0 gives ``relu(mean)`` and 0; there the derivative with respect to
-    the variance is taken as 0 at ``mean = 0``, where it does not exist.
+    This is eq. rectified_moments_mu of the paper and the matching second moment, with a
+    hand-written gradient. Values and gradients keep their relative accuracy far into the tail: a
+    few units of rounding times ``max(1, t^2)``, with t = \\|mean\\| / sqrt(variance). This factor
+    is the conditioning of exp(-t^2/2). A variance of 0 gives ``relu(mean)`` and 0. At ``mean = 0``
+    the derivative with respect to this variance does not exist, and is taken as 0.
 
     Args:
         mean: tensor of float32 or float64.
@@ -102,10 +102,10 @@ def rectified_moments(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
 
 @tf.custom_gradient
 def _rectified_moments(mean, variance):
-    active = is_active()  # the gradient is asked for outside of the context
+    active = is_active()  # TensorFlow calls the gradient outside of the context
 
     def gradient(d_mean, d_variance):
-        # The derivatives are twice as many maps as what they are made of.
+        # Keeping the derivatives would take twice as many maps as keeping the arguments.
         again = available_after((d_mean, d_variance), (mean, variance))
         with fusion(active):
             return _chain_rule(*again, d_mean, d_variance)
@@ -137,15 +137,15 @@ def _chain_rule(mean, variance, d_mean, d_variance):
 
 
 def _parts(mean, variance):
-    """The two moments and what their derivatives are made of."""
-    # The floor keeps 0/0 out; where it acts, sigma is 0 and so is every term with phi.
+    """The two moments, and the parts of their derivatives."""
+    # The floor avoids 0/0. Where it acts, sigma is 0, and so is every term with phi.
     tiny = mean.dtype.as_numpy_dtype(2.0) ** (-126 if mean.dtype == tf.float32 else -1022)
     inverse_sigma = tf.math.rsqrt(tf.maximum(variance, tiny))
     sigma = variance * inverse_sigma
     t = tf.minimum(tf.abs(mean) * inverse_sigma, _LARGEST_T)
     tail, first, second, density = _tail_functions(t)  # tail is Phi(-t)
-    # Where mean > 0 the identity relu(f) = f + relu(-f) is used. Sums instead of selections: `step`
-    # is 1, 0 and, at mean = 0 where `central` is 0, 1/2.
+    # For mean > 0 this uses relu(f) = f + relu(-f). Sums replace selections: `step` is 1 or 0, and
+    # 1/2 at mean = 0, where `central` is 0.
     step = 0.5 + 0.5 * tf.sign(mean)
     central = 1.0 - 2.0 * tail
     upper = step * central
@@ -163,7 +163,7 @@ def _parts(mean, variance):
 def rectified_slope(mean: Tensor, variance: Tensor) -> Tensor:
     """Mean slope of ``relu(f)`` for ``f ~ N(mean, variance)``: ``P(f > 0) = Phi(mean / sigma)``.
 
-    The first coefficient of Mehler's expansion: to first order in the correlation,
+    It is the first coefficient of Mehler's expansion. To first order in the correlation,
     ``Cov(relu f1, relu f2) = slope1 slope2 Cov(f1, f2)``. The gradient is 0 at variance 0.
 
     Args:

@@ -1,21 +1,21 @@
 """Covariance of two rectified Gaussian variables (eq. rectified_moments_Sigma) to full accuracy.
 
-With h = mu1/s1, k = mu2/s2 and the correlation rho, Price's theorem makes the second derivative of
-Cov(relu f1, relu f2) / (s1 s2) with respect to rho the bivariate normal density, so that
+Let h = mu1/s1, k = mu2/s2, and let rho be the correlation. By Price's theorem the second derivative
+of Cov(relu f1, relu f2) / (s1 s2) with respect to rho is the bivariate normal density. So
 
     Cov / (s1 s2)     = rho Phi(h) Phi(k) + int_0^rho (rho - r) phi2(h, k; r) dr
     Phi2(h, k; rho)   =     Phi(h) Phi(k) + int_0^rho           phi2(h, k; r) dr
 
-where nothing cancels, unlike in the closed form that needs Phi2. A negative rho is the same with
--k and -rho inside the integrals. In the variable xi = sqrt((1 - r) / (1 + r)) the exponent is
+Nothing cancels here, unlike in the closed form that needs Phi2. A negative rho is the same with -k
+and -rho inside the integrals. In the variable xi = sqrt((1 - r) / (1 + r)) the exponent is
 
     (h^2 + k^2) / 4  +  (h - k)^2 / (8 xi^2)  +  (h + k)^2 xi^2 / 8
 
-so where it is within a given number of its least value is an interval known in closed form, and no
-node is spent outside. At |rho| = 1 the interval begins at 0, where exp(-(h-k)^2 / (8 xi^2)) has a
-step, as narrow as h and k are close: the nodes of Gauss and Legendre are spaced evenly in a root of
-xi for that reason. A step of width d costs the first integral an error of order d^3 but the second
-one of order d: where it is narrow, Phi2 is found from the first integral and the closed form that
+A closed form gives the interval in which the exponent is within a given number of its least value.
+All nodes lie in this interval. At |rho| = 1 it begins at 0, where exp(-(h-k)^2 / (8 xi^2)) has a
+step, which is narrow if h and k are close. Therefore the Gauss-Legendre nodes are spaced in a root
+of xi. A step of width d costs the first integral an error of order d^3, but the second one an error
+of order d. If the step is narrow, Phi2 comes from the first integral and the closed form that
 connects the two.
 """
 
@@ -37,12 +37,12 @@ class _RootRule:
         self.nodes = (0.5 * (nodes + 1)).astype(dtype).tolist()
         self.weights = (0.5 * weights).astype(dtype).tolist()
         self.power = power
-        self.drop = drop  # what lies below exp(-drop) of the largest value is left out
-        self.largest = largest  # phi there is 0, and Phi is 0 or 1
+        self.drop = drop  # values below exp(-drop) of the largest one are left out
+        self.largest = largest  # phi is 0 there, and Phi is 0 or 1
 
 
-# Measured over all h, k, rho: 40 nodes leave 1e-15 of the two integrals in float64 and a relative
-# error of 5e-13 in the tail; 16 nodes leave 5e-10 and 2e-6.
+# Errors measured over all h, k, rho: with 40 nodes 1e-15 of the two integrals in float64, and a
+# relative error of 5e-13 in the tail; with 16 nodes 5e-10 and 2e-6.
 _RULES = {
     tf.float32: _RootRule(np.float32, count=16, power=2, drop=18.0, largest=30.0),
     tf.float64: _RootRule(np.float64, count=40, power=3, drop=36.0, largest=80.0),
@@ -67,10 +67,10 @@ def _cdf(x):
 
 
 def _cdf_difference(x, y):
-    """Phi(x) - Phi(y), from the upper tails where both are positive."""
+    """Phi(x) - Phi(y), from the upper tails if both are positive."""
     tail1, tail2 = (0.5 * tf.math.erfc(math.sqrt(0.5) * tf.abs(z)) for z in (x, y))
     difference = tail1 - tail2
-    # Of different signs: from below 1/2 to above.
+    # For different signs the difference goes from below 1/2 to above.
     apart = 1.0 - tail1 - tail2
     same = tf.equal(x > 0.0, y > 0.0)
     return tf.where(
@@ -79,14 +79,14 @@ def _cdf_difference(x, y):
 
 
 def _integrals(h, k, gap):
-    """The two integrals of the module's docstring for a correlation 1 - gap in [0, 1]."""
+    """The two integrals of the module's docstring, for a correlation 1 - gap in [0, 1]."""
     rule, tiny = _RULES[h.dtype], _tiny(h.dtype)
     first_square = gap / (2.0 - gap)  # xi^2 at r = rho; at r = 0 xi is 1
     first = tf.sqrt(first_square)
     inverse_part = 0.125 * tf.square(h - k)
     square_part = 0.125 * tf.square(h + k)
-    # The exponent is p / X + s X + c in X = xi^2, its least value at sqrt(p / s) or at an end; the
-    # interval is between the roots of a quadratic.
+    # The exponent is p / X + s X + c in X = xi^2. Its least value is at sqrt(p / s) or at an end.
+    # The interval lies between the roots of a quadratic.
     least = tf.sqrt(inverse_part / tf.maximum(square_part, tiny))
     least = tf.clip_by_value(least, first_square, 1.0)
     least = inverse_part / tf.maximum(least, tiny) + square_part * least
@@ -99,7 +99,7 @@ def _integrals(h, k, gap):
 
     weighted = plain = tf.zeros_like(width)
     for node, weight in zip(rule.nodes, rule.weights, strict=True):
-        # One node after the other, so that there is memory for one only.
+        # One node comes after the other, so that memory holds only one.
         with tf.control_dependencies([weighted, plain]):
             z = low + node * width
         if rule.power == 2:
@@ -113,7 +113,7 @@ def _integrals(h, k, gap):
         term = tf.exp(-exponent) * (weight * derivative * ratio)
         plain += term
         weighted += term * ratio * ((xi - first) * (xi + first))
-    # The largest value comes in last, for what is left of the sums if it is near the least number.
+    # The largest value is multiplied last, because it may be near the least number of the dtype.
     factor = tf.exp(-least - 0.25 * (tf.square(h) + tf.square(k))) * (rule.power / math.pi)
     plain *= width * factor
     weighted *= width * (2.0 / (1.0 + first_square)) * factor
@@ -125,7 +125,7 @@ def _thresholds(h, k, gap):
     w = tf.sqrt(gap * (2.0 - gap))
     difference = h - k
     scaled = 1.0 / tf.maximum(w, _tiny(h.dtype))
-    bounds = (-1e4, 1e4)  # finite also where w is 0; there is nothing of phi left
+    bounds = (-1e4, 1e4)  # finite even if w is 0; phi is 0 beyond
     return (
         tf.clip_by_value((difference + gap * k) * scaled, *bounds),
         tf.clip_by_value((gap * h - difference) * scaled, *bounds),
@@ -143,7 +143,7 @@ def _excess_probability(h, k, gap, weighted, plain):
         + k * _density(h) * _cdf_difference(u2, k)
         + _density(h) * (w * _density(u2) - _density(k))
     )
-    # Elsewhere (h - k)^2 / 8 > 1/16 or xi > 0.57, and `plain` is as good as it can be.
+    # Elsewhere (h - k)^2 / 8 > 1/16 or xi > 0.57, and `plain` is fully accurate.
     narrow = tf.logical_and(denominator > 0.5, rho > 0.5)
     found = (weighted - rest) / tf.where(narrow, denominator, tf.ones_like(denominator))
     return tf.where(narrow, found, plain)
@@ -171,26 +171,25 @@ def rectified_covariance(
 ) -> Tensor:
     """``Cov(relu(f1), relu(f2))`` for jointly Gaussian f1 and f2, elementwise.
 
-    What eq. rectified_moments_Sigma of the paper gives after subtracting the product of the means,
-    in a form that holds for every correlation from -1 to 1 and far into the tail, with a
-    hand-written gradient. In units of ``sqrt(variance1 * variance2)`` the error is a few units of
-    rounding, below 3e-7 in float32 and 2e-15 in float64. In units of the standard deviations of the
-    two rectified variables, which are small in the tail, it is below 1e-5 and 1e-12, as long as
-    their product is a normal number.
+    This is eq. rectified_moments_Sigma of the paper, minus the product of the means. The form used
+    here holds for every correlation from -1 to 1 and far into the tail. Its gradient is
+    hand-written. In units of ``sqrt(variance1 * variance2)`` the error is a few units of rounding,
+    below 3e-7 in float32 and 2e-15 in float64. The standard deviations of the rectified variables
+    are small in the tail. In their units the error is below 1e-5 and 1e-12, as long as their
+    product is a normal number.
 
-    The derivative with respect to ``covariance`` is ``P(f1 > 0, f2 > 0)``, the others are closed
-    forms in it. A correlation beyond -1 or 1, and one that differs from them by no more than the
-    rounding of the arguments, is taken as -1 or 1. A variance of 0 gives 0 and finite derivatives:
-    the one with respect to that variance is taken as 0. Derivatives of second order are not
-    available.
+    The derivative with respect to ``covariance`` is ``P(f1 > 0, f2 > 0)``. The others are closed
+    forms in it. A correlation is taken as -1 or 1 if it lies beyond, or differs from it by no more
+    than the rounding of the arguments. A variance of 0 gives 0 and finite derivatives; the
+    derivative with respect to this variance is taken as 0. There are no second derivatives.
 
-    Memory and time are those of about 16 (float32) or 40 (float64) exponentials, one after the
-    other, for each entry of the result.
+    The cost for each entry of the result is about 16 (float32) or 40 (float64) exponentials, one
+    after the other.
 
     Args:
         mean1, mean2: tensors of float32 or float64 whose shapes broadcast with all the others.
         variance1, variance2: tensors of the same dtype, >= 0 and finite.
-        covariance: tensor of the same dtype, of the two Gaussian variables.
+        covariance: covariance of the two Gaussian variables, a tensor of the same dtype.
 
     Returns:
         A tensor of the broadcast shape.
@@ -222,9 +221,9 @@ def rectified_covariance(
 
 
 def _standardized(mean, variance):
-    """mean / sigma within what matters, sigma, and 1 / sigma (0 where sigma is 0)."""
+    """mean / sigma (clipped where the result no longer changes), sigma, and 1 / sigma or 0."""
     largest = _RULES[mean.dtype].largest
-    # Not rsqrt, whose float32 kernels are off by some units.
+    # This avoids rsqrt, whose float32 kernels are off by some units of rounding.
     sigma = tf.sqrt(tf.maximum(variance, _tiny(mean.dtype)))
     h = tf.clip_by_value(mean / sigma, -largest, largest)
     present = tf.cast(variance >= _tiny(mean.dtype), mean.dtype)
@@ -232,11 +231,11 @@ def _standardized(mean, variance):
 
 
 def _correlation_gap(variance1, variance2, covariance):
-    """1 - abs(correlation), in [0, 1] and in float64 inside: float32 would lose it near 1."""
+    """1 - abs(correlation), in [0, 1]. It is computed in float64: float32 would lose it near 1."""
     scale = tf.sqrt(tf.cast(variance1, tf.float64)) * tf.sqrt(tf.cast(variance2, tf.float64))
     size = tf.abs(tf.cast(covariance, tf.float64))
     gap = (scale - size) / tf.maximum(scale, _tiny(tf.float64))
-    # The roundings of sigma^2 and rho sigma1 sigma2 amount to 3 eps.
+    # The rounding errors of sigma^2 and rho sigma1 sigma2 add up to 3 eps.
     gap = tf.where(gap < 4.0 * np.finfo(np.float64).eps, tf.zeros_like(gap), gap)
     return tf.cast(tf.where(scale > 0.0, gap, tf.ones_like(gap)), covariance.dtype)
 
@@ -252,7 +251,7 @@ def _rectified_conditional(shift, offset, threshold, w):
 
 @tf.custom_gradient
 def _rectified_covariance(*arguments):
-    # An eager tape would keep what every node leaves behind, although nothing asks for it.
+    # Without this an eager tape would keep the results of every node, which nothing needs.
     mean1, mean2, variance1, variance2, covariance = map(tf.stop_gradient, arguments)
     h, sigma1, inverse1 = _standardized(mean1, variance1)
     k, sigma2, inverse2 = _standardized(mean2, variance2)
@@ -267,10 +266,10 @@ def _rectified_covariance(*arguments):
         u2 *= sign
         excess = _excess_probability(h, sign * k, gap, weighted, plain)
         density1, density2 = _density(h), _density(k)
-        # E[1(f1 > 0) relu(f2)] / sigma2 minus the same for independent variables.
+        # This is E[1(f1 > 0) relu(f2)] / sigma2, minus the same for independent variables.
         by_mean1 = k * sign * excess + density2 * _cdf_difference(u1, h) + rho * density1 * _cdf(u2)
         by_mean2 = h * sign * excess + density1 * _cdf_difference(u2, k) + rho * density2 * _cdf(u1)
-        # Price's theorem: half of the density of f1 at 0 times E[relu(f2) | f1 = 0].
+        # By Price's theorem this is half of the density of f1 at 0, times E[relu(f2) | f1 = 0].
         by_variance1 = 0.5 * density1 * _rectified_conditional(rho * h, k, u2, w)
         by_variance2 = 0.5 * density2 * _rectified_conditional(rho * k, h, u1, w)
         return (
@@ -287,16 +286,16 @@ def _rectified_covariance(*arguments):
 def bivariate_normal_cdf(x1: Tensor, x2: Tensor, correlation: Tensor) -> Tensor:
     """``P(z1 <= x1, z2 <= x2)`` for standard normal z1, z2 of a given correlation, elementwise.
 
-    Also the orthant probability ``P(f1 > 0, f2 > 0)`` for means x1 and x2 and variances 1. The
-    error is a few units of rounding for every correlation from -1 to 1, below 2e-7 in float32 and
-    5e-15 in float64; for correlations >= 0 the relative accuracy is kept far into the tail. Comes
-    with a hand-written gradient, in which the derivative with respect to the correlation, the
-    bivariate density, is taken as 0 at correlations -1 and 1.
+    It is also the orthant probability ``P(f1 > 0, f2 > 0)`` for means x1 and x2 and variances 1.
+    The error is a few units of rounding for every correlation from -1 to 1: below 2e-7 in float32
+    and 5e-15 in float64. For correlations >= 0 it keeps the relative accuracy far into the tail.
+    The gradient is hand-written. The derivative with respect to the correlation is the bivariate
+    density, and is taken as 0 at correlations -1 and 1.
 
     Args:
-        x1, x2: tensors of float32 or float64 whose shapes broadcast with the other's and with
-            ``correlation``; infinite entries are allowed.
-        correlation: tensor of the same dtype, in [-1, 1]; what is outside is taken as -1 or 1.
+        x1, x2: tensors of float32 or float64 whose shapes broadcast with each other and with
+            ``correlation``. Entries may be infinite.
+        correlation: tensor of the same dtype, in [-1, 1]. Values outside are taken as -1 or 1.
 
     Returns:
         A tensor of the broadcast shape.

@@ -1,16 +1,16 @@
 """Moments E[relu(f1) ... relu(fn)] of jointly Gaussian variables, n up to 4, by quadrature.
 
-One variable after the other is integrated over until two are left, which have a closed form up to
-`rectified_covariance`. Given f1 = mu1 + s1 z the others are Gaussian with means linear in z and a
-constant covariance:
+The quadrature integrates over one variable after the other until two are left. These have a closed
+form up to `rectified_covariance`. Given f1 = mu1 + s1 z the others are Gaussian, with means linear
+in z and a constant covariance:
 
     E[relu(f1) ... relu(fn)] = int_{-mu1/s1}^inf (mu1 + s1 z) phi(z) E[relu(f2) ... | z] dz.
 
-The integrand is analytic, but where the covariance is singular or nearly so it turns sharply: for a
-remaining variable with hardly a variance of its own where its mean passes 0, and for two variables
-that nearly determine each other where their standardised means are equal or opposite. Places and
-widths of these turns are known beforehand. The range is cut there and at even distances, and each
-piece has its own nodes of Gauss and Legendre.
+The integrand is analytic, but it turns sharply if the covariance is nearly singular. It does so
+where the mean of a remaining variable with hardly any variance passes 0. It also does so for two
+variables that nearly determine each other, where their standardised means are equal or opposite.
+The places and widths of these turns are known beforehand. The range is cut there and at even
+distances, and each piece has its own Gauss-Legendre nodes.
 """
 
 import numpy as np
@@ -23,17 +23,17 @@ from tfpn.math.activations.rectified_raw_moments import HIGHEST_ORDER
 from tfpn.types import Tensor
 
 _EVEN_PIECES = 6
-_HALF_WIDTH = 5.0  # of a turn, in its own standard deviations
+_HALF_WIDTH = 5.0  # half of a turn's width, in its own standard deviations
 _FAR = 1e3  # outside of any range
 
 
 class _BoxRule:
-    """Nodes and weights on [0, 1] for each piece, and the bounds of the range."""
+    """Nodes and weights on [0, 1] for each piece, and the range's bounds."""
 
     def __init__(self, count, reach, largest):
         nodes, weights = np.polynomial.legendre.leggauss(count)
         self.nodes, self.weights = 0.5 * (nodes + 1.0), 0.5 * weights
-        self.reach = reach  # standard deviations beyond which nothing is left
+        self.reach = reach  # the density vanishes beyond so many standard deviations
         self.largest = largest  # phi is 0 there
 
 
@@ -46,32 +46,31 @@ _RULES = {
 def rectified_product_moment(mean: Tensor, covariance: Tensor) -> Tensor:
     """``E[relu(f1) ... relu(fn)]`` for ``f ~ N(mean, covariance)``, n from 1 to 4.
 
-    The higher moments of a rectified Gaussian process (the paper's appendix on its covariance), by
-    a deterministic quadrature for any covariance: singular ones, equal variables and variances of 0
-    included. In units of ``prod_i sqrt(mean_i^2 + variance_i)`` the error was below 1e-11 in
-    float64 and 2e-6 in float32 for random covariances of any rank and nearly any rank; that of the
-    derivatives with respect to standardised means below 1e-9 and 1e-5. In the tail it is far
-    smaller, like the moment itself; how many digits are left there depends on the correlations, and
-    with strongly negative ones it may be none. A derivative with respect to a variance of 0 is
-    taken as 0.
+    These are the higher moments of a rectified Gaussian process (the paper's appendix on its
+    covariance). A deterministic quadrature computes them for any covariance, including singular
+    ones, equal variables and variances of 0. In units of ``prod_i sqrt(mean_i^2 + variance_i)`` the
+    error was below 1e-11 in float64 and 2e-6 in float32, for random covariances of any rank and
+    nearly any rank. The error of derivatives with respect to standardised means was below 1e-9 and
+    1e-5. In the tail the error is far smaller, like the moment itself. How many digits are left
+    there depends on the correlations; with strongly negative ones it may be none. A derivative with
+    respect to a variance of 0 is taken as 0.
 
     The cost for each entry is one evaluation of `rectified_moments` for n = 1, one of
     `rectified_covariance` for n = 2, 216 (float64) or 108 (float32) of them for n = 3, and 85536 or
-    21384 for n = 4. Their intermediate results take up to 30 MB or 5 MB an entry for n = 4, and
-    less than 0.1 MB for n = 3: pass few moments of order 4 at a time.
+    21384 for n = 4. Their intermediate results take up to 30 MB or 5 MB for each entry for n = 4,
+    and less than 0.1 MB for n = 3. So pass only a few moments of order 4 at a time.
 
     Args:
         mean: tensor [..., n] of float32 or float64, n from 1 to 4.
-        covariance: tensor [..., n, n] of the same dtype, symmetric positive semidefinite; the
-            leading axes broadcast with those of ``mean``. Of an asymmetric one the symmetric part
-            is taken.
+        covariance: tensor [..., n, n] of the same dtype, symmetric positive semidefinite. The
+            leading axes broadcast with those of ``mean``. Only the symmetric part counts.
 
     Returns:
         A tensor [...].
 
     Raises:
         TypeError: for another dtype.
-        ValueError: if n is not known, not from 1 to 4, or not the same in both arguments.
+        ValueError: if n is unknown, not from 1 to 4, or not the same in both arguments.
 
     Example:
 
@@ -96,8 +95,8 @@ def rectified_product_moment(mean: Tensor, covariance: Tensor) -> Tensor:
             f"shape {mean.shape}."
         )
     covariance = 0.5 * (covariance + tf.linalg.matrix_transpose(covariance))
-    # What a variable leaves to the others is a difference, and float32 would not tell which of two
-    # singular covariances it comes from. The bulk of the work has the dtype of the arguments.
+    # The variance that a variable leaves to the others is a difference. float32 could not tell two
+    # singular covariances apart there. The bulk of the work has the dtype of the arguments.
     dtype = mean.dtype
     means = tf.unstack(tf.cast(mean, tf.float64), axis=-1)
     rows = tf.unstack(tf.cast(covariance, tf.float64), axis=-2)
@@ -116,7 +115,7 @@ def _moment(means, covariances, dtype):
         (variance1, covariance), (_, variance2) = covariances
         product = _rectified_mean(means[0], variance1) * _rectified_mean(means[1], variance2)
         found = product + rectified_covariance(means[0], means[1], variance1, variance2, covariance)
-        return tf.nn.relu(found)  # below 0 by rounding only
+        return tf.nn.relu(found)  # only rounding makes it negative
     return _integral(means, covariances, dtype)
 
 
@@ -143,16 +142,16 @@ def _integral(means, covariances, dtype):
 
 
 def _nodes(means, covariances, sigma, slopes, left, rule):
-    """Nodes and weights [..., K] of the integral over z, the weights with phi(z).
+    """Nodes and weights [..., K] of the integral over z; the weights include phi(z).
 
-    The integral does not depend on where its range is cut, and what is integrated vanishes at the
-    lower end: there is nothing to differentiate here.
+    The integral does not depend on the cuts of its range, and the integrand vanishes at the lower
+    end. So nothing here needs a gradient.
     """
     means, covariances, sigma, slopes, left = tf.nest.map_structure(
         tf.stop_gradient, (means, covariances, sigma, slopes[1:], left)
     )
-    # Where each variable has to be to be positive, in its own standard deviations: with a
-    # correlation of 1 z has to be there too.
+    # Each variable is positive from here on, in its own standard deviations. With a correlation of
+    # 1 the same holds for z.
     starts = [
         _divide(-mean, _root(row[n]), _FAR)
         for n, (mean, row) in enumerate(zip(means, covariances, strict=True))
@@ -166,7 +165,7 @@ def _nodes(means, covariances, sigma, slopes, left, rule):
     deviations = [_root(left[n][n]) for n in range(len(left))]
 
     def turn(offset, slope, width):
-        """Cuts around the zero of offset + slope z, where it passes within the given width."""
+        """Cuts at the zero of offset + slope z and beside it, so far that the width is passed."""
         middle = _divide(-offset, slope, _FAR)
         distance = _HALF_WIDTH * _divide(width, tf.abs(slope), _FAR)
         cuts.extend([middle - distance, middle, middle + distance])
@@ -191,7 +190,7 @@ def _nodes(means, covariances, sigma, slopes, left, rule):
 
 
 def _stack(tensors):
-    """Along a new last axis, after broadcasting."""
+    """Stacks tensors along a new last axis, after broadcasting."""
     shape = tf.shape(tensors[0])
     for tensor in tensors[1:]:
         shape = tf.broadcast_dynamic_shape(shape, tf.shape(tensor))
@@ -199,14 +198,14 @@ def _stack(tensors):
 
 
 def _root(variance):
-    """The square root; 0 with a gradient of 0 where there is no variance."""
+    """The square root; at 0 it is 0 with a gradient of 0."""
     present = variance >= np.finfo(variance.dtype.as_numpy_dtype).tiny
     root = tf.sqrt(tf.where(present, variance, tf.ones_like(variance)))
     return tf.where(present, root, tf.zeros_like(root))
 
 
 def _divide(x, y, limit=0.0):
-    """x / y within +-limit, which is where it is infinite; limit 0: unlimited, and 0 there."""
+    """x / y, clipped to +-limit. A limit of 0 means no clipping, and 0 for y = 0."""
     small = tf.abs(y) < np.finfo(x.dtype.as_numpy_dtype).tiny
     found = tf.where(small, limit * tf.sign(x), x / tf.where(small, tf.ones_like(y), y))
     return tf.clip_by_value(found, -limit, limit) if limit else found

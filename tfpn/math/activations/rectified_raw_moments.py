@@ -5,10 +5,10 @@ n of relu(-|mean| + sigma z) is sigma^n phi(t) M_n(t). The recurrence
 
     M_{n+1} = n M_{n-1} - t M_n
 
-loses digits upwards and none downwards, where every term is positive. So M_4 is the only function
-to be approximated, by a rational function of t with positive coefficients, fitted to the integral
-over all t >= 0 with relative error 1.3e-8 (float32) and 1.4e-17 (float64). The recurrence and
-M_1 + t M_0 = 1 give M_3, and all the others.
+loses digits upwards, but none downwards, where every term is positive. So M_4 is the only function
+to approximate. The approximation is a rational function of t with positive coefficients, fitted to
+the integral over all t >= 0. Its relative error is 1.3e-8 (float32) and 1.4e-17 (float64). The
+recurrence and M_1 + t M_0 = 1 then give M_3 and all the others.
 """
 
 import math
@@ -43,7 +43,7 @@ _M4_COEFFICIENTS = {  # numerator, denominator; the constant term first
         ),
     ),
 }
-# phi(t) is exactly zero well before, and the powers of t stay finite.
+# phi(t) is exactly 0 well before this t, and the powers of t stay finite.
 _LARGEST_T = 1e3
 HIGHEST_ORDER = 4
 
@@ -73,11 +73,11 @@ def rectified_raw_moments(
 ) -> tuple[Tensor, ...]:
     """``E[relu(f)^n]`` for ``f ~ N(mean, variance)`` and n = 1, ..., ``order``, elementwise.
 
-    With a hand-written gradient, ``d/d mean E h^n = n E h^(n-1)`` and
+    The gradient is hand-written: ``d/d mean E h^n = n E h^(n-1)`` and
     ``d/d variance E h^n = n (n-1) / 2 E h^(n-2)``. Values and gradients keep their relative
-    accuracy far into the tail: to a few units of rounding times ``max(1, t^2)``, t = \\|mean\\| /
-    sqrt(variance), which is the conditioning of exp(-t^2/2). A variance of 0 gives
-    ``relu(mean)^n``. The first moment is that of eq. rectified_moments_mu of the paper.
+    accuracy far into the tail: a few units of rounding times ``max(1, t^2)``, with t = \\|mean\\| /
+    sqrt(variance). This factor is the conditioning of exp(-t^2/2). A variance of 0 gives
+    ``relu(mean)^n``. The first moment is eq. rectified_moments_mu of the paper.
 
     Args:
         mean: tensor of float32 or float64.
@@ -109,22 +109,22 @@ def rectified_raw_moments(
 
 
 def _rectified_raw_moments(order):
-    """The function for one order: a higher moment that overflows must not reach the gradients."""
+    """The function for one order. A higher moment that overflows must not reach the gradients."""
 
     @tf.custom_gradient
     def moments(mean, variance):
         tiny = np.finfo(mean.dtype.as_numpy_dtype).tiny
-        # Not rsqrt, whose float32 kernels are off by some units.
+        # This avoids rsqrt, whose float32 kernels are off by some units of rounding.
         sigma = tf.sqrt(tf.maximum(variance, tiny))
         t = tf.minimum(tf.abs(mean) / sigma, _LARGEST_T)
         present = tf.cast(variance >= tiny, mean.dtype)
         by_sigma = present / sigma
         sigma *= present
         density, tail = _tail_moments(t)
-        # relu(f)^n = f^n - (-1)^n relu(-f)^n where mean > 0.
+        # For mean > 0 this uses relu(f)^n = f^n - (-1)^n relu(-f)^n.
         positive = tf.nn.relu(mean)
-        step = 0.5 + 0.5 * tf.sign(mean)  # at 0 both forms are the same; their mean is taken
-        sign = 1.0 - 2.0 * step  # of the tail's part in an even moment
+        step = 0.5 + 0.5 * tf.sign(mean)  # at 0 both forms agree, and their mean is taken
+        sign = 1.0 - 2.0 * step  # the sign of the tail's part in an even moment
         found = [tail[0] + step * (1.0 - 2.0 * tail[0]), positive + sigma * tail[1]]
         if order >= 2:
             square, sigma2 = tf.square(positive), tf.square(sigma)

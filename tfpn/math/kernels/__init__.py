@@ -1,4 +1,4 @@
-"""Kernels: covariances, what flows make of them, integrals, and draws from the spectrum."""
+"""Kernels: their covariances, flows and integrals, and draws from their spectra."""
 
 from tfpn.math.kernels.box import box_integrals, kernel_integral
 from tfpn.math.kernels.disc import disc_integrals

@@ -22,7 +22,7 @@ def kernel_integral(signal_std: Tensor, length_scale: Tensor, dim: int) -> Tenso
         a, in the arguments' shape and the dtype of ``signal_std`` (integers count as float32).
 
     Raises:
-        ValueError: if ``dim`` is no positive integer.
+        ValueError: if ``dim`` is not a positive integer.
 
     Example:
 
@@ -47,7 +47,7 @@ def box_integrals(
         (P k)(x_n) = a prod_i [Phi((high_i - x_i) / l) - Phi((low_i - x_i) / l)]
         P k P'     = a prod_i [2 u Phi(u / l) - u + l sqrt(2 / pi) (exp(-u^2 / (2 l^2)) - 1)]
 
-    which for the unit box are the paper's formulas.
+    For the unit box these are the paper's formulas.
 
     Args:
         points: [..., d], float32 or float64.
@@ -60,8 +60,8 @@ def box_integrals(
         (P k)(x_n) of shape [...] and the scalar P k P'.
 
     Raises:
-        ValueError: if a corner is neither a scalar nor [d], or if ``low`` is known not to be below
-            ``high`` (which is not looked at inside a ``tf.function``).
+        ValueError: if a corner is neither a scalar nor [d], or if ``low`` is not below ``high``
+            (not checked inside a ``tf.function``).
 
     Example:
 
@@ -83,7 +83,7 @@ def box_integrals(
     )
     width = tf.broadcast_to((high - low) / length_scale, [dim])
     factor = _double_factor(width)
-    # Per axis: sqrt(2 pi) l * l * [...], in units that neither overflow nor cancel.
+    # The factor of an axis is sqrt(2 pi) l * l * [...], in units that neither overflow nor cancel.
     per_axis = math.sqrt(2.0 * math.pi) * tf.square(length_scale) * factor
     return single, tf.square(signal_std) * tf.reduce_prod(per_axis)
 
@@ -104,9 +104,9 @@ def _check_box(low, high, dim):
 
 
 def normal_interval(lower, width):
-    """Phi(lower + width) - Phi(lower) for a width > 0, without cancellation anywhere."""
+    """Phi(lower + width) - Phi(lower) for a width > 0, without cancellation."""
     narrow = width < 1.0
-    # A narrow one by Gauss-Legendre quadrature, whose error is below rounding.
+    # For a narrow interval, Gauss-Legendre quadrature has an error below rounding.
     nodes, weights = np.polynomial.legendre.leggauss(10)
     short = tf.where(narrow, width, 1.0)
     total = 0.0
@@ -115,7 +115,7 @@ def normal_interval(lower, width):
     quadrature = short / math.sqrt(2.0 * math.pi) * total
     root = math.sqrt(0.5)
     upper = lower + width
-    flip = lower + upper > 0.0  # the interval lies to the right: use its mirror image
+    flip = lower + upper > 0.0  # an interval on the right is replaced by its mirror image
     lower, upper = tf.where(flip, -upper, lower), tf.where(flip, -lower, upper)
     difference = 0.5 * (tf.math.erfc(-upper * root) - tf.math.erfc(-lower * root))
     return tf.where(narrow, quadrature, difference)
@@ -123,8 +123,8 @@ def normal_interval(lower, width):
 
 def _double_factor(width):
     """``2 u Phi(u) - u + sqrt(2/pi) (exp(-u^2/2) - 1)`` for u = width > 0 in length scales."""
-    # The terms have opposite signs, but the first is at least twice the second: no digit is lost.
-    # Both functions are constant beyond 50, and NaN where the square overflows.
+    # The terms have opposite signs, but the first is at least twice the second, so no digit is
+    # lost. Both functions are constant beyond 50, and NaN if the square overflows.
     near = tf.minimum(width, 50.0)
     rise, decay = tf.math.erf(near * math.sqrt(0.5)), tf.math.expm1(-0.5 * tf.square(near))
     return width * rise + math.sqrt(2.0 / math.pi) * decay

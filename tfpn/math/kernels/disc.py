@@ -4,13 +4,13 @@ With rho = |x - centre|, u = rho / l, v = R / l and ``a = 2 pi s^2 l^2``
 
     (P k)(x) = a F(u, v)     F(u, v) = int_0^v r e^{-(r^2 + u^2) / 2} I_0(u r) dr = 1 - Q_1(u, v)
 
-(Marcum's Q function; F is the probability that a standard normal vector is within v of a point at
-distance u), and with t = v^2
+Q_1 is Marcum's Q function. F is the probability that a standard normal vector is within v of a
+point at distance u. With t = v^2
 
     P k P'   = a pi R^2 h(t)    h(t) = 1 - e^{-t} [I_0(t) + I_1(t)] = int_0^t e^{-s} I_1(s) / s ds.
 
-The integrands are positive, so that their quadrature keeps small results' digits. The derivatives
-are closed forms of exponentially scaled Bessel functions:
+The integrands are positive, so their quadrature keeps the digits of small results. The derivatives
+are closed forms in exponentially scaled Bessel functions:
 
     dF/d(u^2) = -v^2 / 2 e^{-(u - v)^2 / 2} g(u v)    dF/dv = v e^{-(u - v)^2 / 2} e^{-uv} I_0(u v)
     dh/dt     = g(t)                                  g(z) = e^{-z} I_1(z) / z,   g(0) = 1/2
@@ -24,10 +24,10 @@ import tensorflow as tf
 from tfpn.checks import floating, require_static_dim
 from tfpn.types import Tensor
 
-# Beyond these many standard deviations from u nothing counts: exp(-9.5^2 / 2) is 3e-20.
+# Nothing counts beyond so many standard deviations from u: exp(-9.5^2 / 2) is 3e-20.
 _REACH = 9.5
 _NODES = 48  # on at most 19 standard deviations; the error is below 1e-15
-_SMALL = 1.0  # below it h is a quadrature, above it the formula loses less than a digit
+_SMALL = 1.0  # below this h needs a quadrature; above it the formula loses less than a digit
 _SMALL_NODES = 12
 
 
@@ -39,27 +39,26 @@ def disc_integrals(
         (P k)(x_n) = a [1 - Q_1(|x_n - centre| / l, R / l)]           a = 2 pi s^2 l^2
         P k P'     = a pi R^2 (1 - e^{-t} [I_0(t) + I_1(t)])          t = (R / l)^2
 
-    with Q_1 Marcum's Q function and I_n the modified Bessel functions. They are computed in
-    float64 whatever the dtype, so that float32 results are off by its rounding only; the relative
-    error in float64 is some 1e-12 for R / l from 1e-3 to 1e3, and 1e-9 at 1e-6. The gradient of
-    ``points`` is finite everywhere, the centre included.
+    Q_1 is Marcum's Q function, and I_n are the modified Bessel functions. All is computed in
+    float64, so that float32 results have only the error of their rounding. The relative error in
+    float64 is about 1e-12 for R / l from 1e-3 to 1e3, and 1e-9 at 1e-6. The gradient by ``points``
+    is finite everywhere, also at the centre.
 
     Args:
         points: [..., 2], float32 or float64.
         signal_std: s, scalar.
         length_scale: l, scalar, in units of the points.
-        centre: of the disc, [2].
+        centre: the disc's centre, [2].
         radius: R, scalar > 0.
 
     Returns:
         (P k)(x_n) of shape [...] and the scalar P k P'.
 
     Raises:
-        ValueError: if the points are not of the plane, ``centre`` is not [2] or ``radius`` no
-            scalar, or if the radius is known not to be positive (which is not looked at inside a
-            ``tf.function``).
+        ValueError: if the points do not lie in the plane, if ``centre`` is not [2] or ``radius``
+            not a scalar, or if the radius is not positive (not checked inside a ``tf.function``).
 
-    Example: the whole kernel fits into the disc around its middle, half of it at the edge.
+    Example: the disc holds the whole kernel around its centre, and half of a kernel at its edge.
 
     >>> import numpy as np, tfpn
     >>> single, double = tfpn.math.disc_integrals(
@@ -100,9 +99,9 @@ def _check_disc(centre, radius):
 
 @tf.custom_gradient
 def _disc_probability(square, v):
-    """F by its distance's square u^2 [...] and the scalar v."""
+    """F for the squared distance u^2 [...] and the scalar v."""
     u = tf.sqrt(square)[..., None]
-    # r = u + s, from v - 9.5 or u - 9.5, whichever is smaller, to v or u + 9.5.
+    # r = u + s runs from the smaller of v - 9.5 and u - 9.5 to the smaller of v and u + 9.5.
     low = tf.maximum(tf.minimum(v - u, 0.0) - _REACH, -u)
     high = tf.minimum(v - u, _REACH)
     nodes, weights = _legendre(_NODES)

@@ -1,9 +1,9 @@
 """The RBF kernel under drift-diffusion flows (eqs. A_rbf and A_rbf_A).
 
-Kernel: ``k(x, x') = a N(x; x', l^2 I)`` with ``a = s^2 (2 pi l^2)^(d/2)``, so that
-``k(x, x) = s^2`` does not move with the length scale ``l``. An operator ``exp(D)`` with
-``D = beta . grad + 1/2 grad^T Sigma grad`` turns it into another Gaussian; operators on both
-arguments differ only in the drift and diffusion that reach it.
+The kernel is ``k(x, x') = a N(x; x', l^2 I)`` with ``a = s^2 (2 pi l^2)^(d/2)``. So
+``k(x, x) = s^2`` does not depend on the length scale ``l``. An operator ``exp(D)`` with
+``D = beta . grad + 1/2 grad^T Sigma grad`` turns the kernel into another Gaussian. Operators on
+both arguments do the same, with another drift and diffusion.
 """
 
 import tensorflow as tf
@@ -48,10 +48,9 @@ def rbf_kernel(x1: Tensor, x2: Tensor, *, signal_std: Tensor, length_scale: Tens
 def squared_distances(x1: Tensor, x2: Tensor) -> Tensor:
     """``|x_m - x_n|^2``, [..., M, d] and [..., N, d] -> [..., M, N].
 
-    They depend on the points alone, so that the graph optimiser computes them once for a whole
-    network.
+    They depend only on the points, so the graph optimiser computes them once for a whole network.
     """
-    # One spatial axis at a time: a last axis of d = 2 is slow to reduce.
+    # The sum takes one spatial axis at a time: a last axis of d = 2 is slow to reduce.
     return tf.add_n(
         [
             tf.math.squared_difference(along1, along2)
@@ -65,8 +64,8 @@ def squared_distances(x1: Tensor, x2: Tensor) -> Tensor:
 
 
 def gaussian_kernel(squared: Tensor, signal_std: Tensor, length_scale: Tensor) -> Tensor:
-    """``s^2 exp(-r^2 / (2 l^2))`` by the squared distances."""
-    # Not -0.5 / l^2, whose gradient holds l^4 and leaves float32's range for l = 1e-10 or 1e10.
+    """``s^2 exp(-r^2 / (2 l^2))`` for squared distances r^2."""
+    # This avoids -0.5 / l^2: its gradient holds l^4, which float32 cannot hold for l = 1e10.
     scale = -0.5 * tf.square(1.0 / length_scale)
     return tf.exp(squared * scale + 2.0 * tf.math.log(signal_std))
 
@@ -104,9 +103,9 @@ def diffused_kernel(
 ) -> Tensor:
     """RBF kernel with a drift-diffusion flow applied to one or both arguments.
 
-    Computes ``a N(x1; x2 - drift, l^2 I + diffusion)`` with ``a = s^2 (2 pi l^2)^(d/2)``.
-    ``(exp(D_i) k)(x1, x2)`` is the kernel with ``drift = beta_i, diffusion = Sigma_i`` (eq. A_rbf);
-    ``(exp(D_i) k exp(D_j)')(x1, x2)`` the one with ``drift = beta_i - beta_j,
+    It computes ``a N(x1; x2 - drift, l^2 I + diffusion)`` with ``a = s^2 (2 pi l^2)^(d/2)``. For
+    ``(exp(D_i) k)(x1, x2)`` give ``drift = beta_i, diffusion = Sigma_i`` (eq. A_rbf). For
+    ``(exp(D_i) k exp(D_j)')(x1, x2)`` give ``drift = beta_i - beta_j,
     diffusion = Sigma_i + Sigma_j`` (eq. A_rbf_A).
 
     Args:
@@ -118,12 +117,12 @@ def diffused_kernel(
         diffusion: [..., d, d], positive semidefinite, in squared units of the points.
 
     Returns:
-        The kernel's values [...]; all leading axes broadcast. The dtype is that of ``x1``.
+        The kernel's values [...] in the dtype of ``x1``; all leading axes broadcast.
 
     Raises:
         ValueError: if the last axes do not agree.
         tf.errors.InvalidArgumentError: if ``l^2 I + diffusion`` is not positive definite in the
-            arguments' dtype, or not finite (not checked inside XLA-compiled functions).
+            arguments' dtype, or not finite (XLA-compiled functions do not check this).
 
     Example:
 
@@ -154,8 +153,8 @@ def diffused_kernel(
 def gaussian_whitener(length_scale: Tensor, diffusion: Tensor) -> tuple[Tensor, Tensor]:
     """Whitening matrix and log peak of ``a N(.; 0, l^2 I + diffusion) / s^2``.
 
-    The d x d factorisations are done in float64 whatever the dtype: they cost nothing and stay
-    accurate when the diffusion is far larger than the length scale.
+    The d x d factorisations are always in float64. They cost nothing, and stay accurate if the
+    diffusion is far larger than the length scale.
 
     Args:
         length_scale: scalar or [...].
@@ -168,12 +167,12 @@ def gaussian_whitener(length_scale: Tensor, diffusion: Tensor) -> tuple[Tensor, 
     dtype = diffusion.dtype
     dim = diffusion.shape[-1]
     length = tf.cast(length_scale, tf.float64)[..., None, None]
-    # In units of the length scale, so that neither tiny nor huge units overflow.
+    # The unit is the length scale, so that neither tiny nor huge units overflow.
     covariance = tf.eye(dim, dtype=tf.float64) + tf.cast(diffusion, tf.float64) / tf.square(length)
-    # A failed factorisation is silent NaN on a CPU.
+    # A failed factorisation gives NaN on a CPU, without an error.
     factor = tf.linalg.cholesky(covariance)
     check = tf.debugging.check_numerics(
-        tf.stop_gradient(factor),  # its gradient would check the loss's, too
+        tf.stop_gradient(factor),  # a gradient here would also check that of the loss
         "length_scale^2 I + diffusion could not be factorised: diffusion is not positive "
         "semidefinite, or so much larger than the squared length scale that its rounding counts",
     )
@@ -188,7 +187,7 @@ def gaussian_whitener(length_scale: Tensor, diffusion: Tensor) -> tuple[Tensor, 
 def flow_coefficients(
     signal_std: Tensor, length_scale: Tensor, drift: Tensor, diffusion: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """What `gaussian_of_flows` takes beside the points.
+    """The arguments of `gaussian_of_flows` other than the points.
 
     Args:
         signal_std, length_scale: scalars or [...].
@@ -210,11 +209,11 @@ def flow_coefficients(
 def gaussian_of_flows(coefficients: Tensor, log_amplitude: Tensor, features: Tensor) -> Tensor:
     """``exp(log_amplitude_k - 1/2 |coefficients_k features|^2)``, [B, M, K, N].
 
-    coefficients [K, d, d+1], log_amplitude [K], or both with a leading axis B; features
-    [B, M, d+1, N].
+    The coefficients are [K, d, d+1] and log_amplitude [K], or both have a leading axis B. The
+    features are [B, M, d+1, N].
     """
     each = coefficients.shape.rank == 4
-    if each:  # between B and K the axis of the query points
+    if each:  # insert the axis of the query points between B and K
         coefficients, log_amplitude = (
             tf.expand_dims(coefficients, 1),
             tf.expand_dims(log_amplitude, 1),
@@ -235,7 +234,7 @@ def gaussian_of_flows(coefficients: Tensor, log_amplitude: Tensor, features: Ten
         return [row @ features for row in by_axis()]
 
     def quadratic_form():
-        """One matrix product, but its terms are as large as (drift / width)^2 and cancel."""
+        """Takes one matrix product, but its terms are as large as (drift / width)^2 and cancel."""
         form = -0.5 * tf.matmul(coefficients, coefficients, transpose_a=True)
         leading = [-1, 1, operators] if each else [operators]
         flat = tf.reshape(form, [*leading, size * size])
@@ -246,14 +245,14 @@ def gaussian_of_flows(coefficients: Tensor, log_amplitude: Tensor, features: Ten
         return tf.exp(tf.matmul(form, products(features)))
 
     def sum_of_squares():
-        """Accurate for any drift, with more passes over memory."""
+        """Is accurate for any drift, but passes over memory more often."""
         squares = tf.add_n([tf.square(w) for w in white()])
         return tf.exp(tf.expand_dims(log_amplitude, -1) - 0.5 * squares)
 
     if is_active():
         kernel = _one_pass(coefficients, log_amplitude, features)
     else:
-        # Drifts of up to 16 widths cost the quadratic form a rounding error of some 100 units.
+        # Drifts of up to 16 widths cost the quadratic form about 100 units of rounding.
         longest = tf.reduce_max(tf.reduce_sum(tf.square(coefficients[..., -1]), axis=-1))
         kernel = tf.cond(longest <= 256.0, quadratic_form, sum_of_squares)
     kernel.set_shape([*features.shape[:2], operators, features.shape[3]])
@@ -261,7 +260,7 @@ def gaussian_of_flows(coefficients: Tensor, log_amplitude: Tensor, features: Ten
     def gradient(upstream):
         weighted = upstream * kernel
         # All parameter gradients are contractions of sum_mn weighted f f^T, symmetric in f.
-        (late,) = available_after([upstream], [features])  # their products are large, too
+        (late,) = available_after([upstream], [features])  # the products are large, too
         moments = tf.matmul(weighted, products(late), transpose_b=True)  # [B, M, K, pairs]
         if each:
             moments = tf.reduce_sum(moments, axis=1)
@@ -286,7 +285,7 @@ def gaussian_of_flows(coefficients: Tensor, log_amplitude: Tensor, features: Ten
 
 @fused
 def _one_pass(coefficients, log_amplitude, features):
-    """The sum of squares without products of matrices, to be compiled into one loop."""
+    """The sum of squares without matrix products, so that XLA can compile it into one loop."""
     rows = tf.split(features, features.shape[2], axis=2)  # [B, M, 1, N] each
     white = [
         tf.add_n([coefficients[..., axis, p, None] * row for p, row in enumerate(rows)])

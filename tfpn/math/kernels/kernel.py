@@ -1,4 +1,4 @@
-"""A stationary kernel and all that is known of it in closed form."""
+"""A stationary kernel and its closed forms."""
 
 import dataclasses
 import functools
@@ -27,8 +27,8 @@ class Kernel:
     """``k(x, x') = s^2 sum_t w_t exp(-|x - x'|^2 / (2 a_t^2 l^2))``.
 
     Its parameters are tensors of one dtype, in which it computes. They are scalars, or one number
-    for each of c channels: "[c, ...]" below stands for a leading axis that is there in this case
-    alone. `tf.nest` takes a kernel for its two tensors.
+    for each of c channels. Below, "[c, ...]" stands for a leading axis that exists only in the
+    second case. `tf.nest` treats a kernel as its two tensors.
 
     Attributes:
         signal_std: s, scalar or [c].
@@ -57,7 +57,7 @@ class Kernel:
 
     @property
     def each(self) -> bool:
-        """Whether every channel has parameters of its own."""
+        """Whether every channel has its own parameters."""
         return self.signal_std.shape.rank > 0
 
     @property
@@ -82,7 +82,7 @@ class Kernel:
         return self.map(lambda tensor: tf.broadcast_to(tensor, [channels]))
 
     def terms(self) -> list[tuple[Tensor, Tensor]]:
-        """Standard deviation and length scale of each Gaussian term, a list of pairs."""
+        """A list of pairs, the standard deviation and length scale of each Gaussian term."""
         mixture = self.mixture
         if len(mixture.weights) == 1 == mixture.scales[0]:
             return [(self.signal_std, self.length_scale)]
@@ -92,14 +92,14 @@ class Kernel:
         ]
 
     def _stacked_terms(self):
-        """The same as two tensors [c, ..., T]."""
+        """The terms' parameters as two tensors [c, ..., T]."""
         return tuple(tf.stack(t, axis=-1) for t in zip(*self.terms(), strict=True))
 
     def covariance(self, x1: Tensor, x2: Tensor) -> Tensor:
         """Covariance matrix of two sets of points.
 
         Args:
-            x1: [..., M, d]. With parameters for each channel the first axis is theirs.
+            x1: [..., M, d]. With parameters for each channel, the first axis is that of channels.
             x2: [..., N, d].
 
         Returns:
@@ -119,7 +119,7 @@ class Kernel:
             diffusion: Sigma [K, d, d].
 
         Returns:
-            A `FlowedKernel`, a function of the points alone.
+            A `FlowedKernel`, a function of only the points.
         """
         signal_std, length_scale = self._stacked_terms()
         return FlowedKernel(*flow_coefficients(signal_std, length_scale, drift, diffusion))
@@ -127,7 +127,9 @@ class Kernel:
     def flowed_pairs(
         self, query: Tensor, others: Tensor, drift: Tensor, diffusion: Tensor
     ) -> Tensor:
-        """Covariances of all functionals ``(exp(D_i) f)(x_m)`` (eq. A_rbf_A), scalar parameters.
+        """Covariances of all functionals ``(exp(D_i) f)(x_m)`` (eq. A_rbf_A).
+
+        This needs scalar parameters.
 
         Args:
             query: x_m [B, M, d].
@@ -163,18 +165,18 @@ class Kernel:
         return tf.reduce_sum(tf.square(signal_std) * tf.exp(exponent), axis=-3)
 
     def integrals(self, points: Tensor, box: Any = None, disc: Any = None) -> tuple[Tensor, Tensor]:
-        """Integrals of the kernel over a region, once and twice; scalar parameters.
+        """Integrals of the kernel over a region, once and twice, for scalar parameters.
 
         Args:
             points: [..., d].
-            box, disc: ``(low, high)`` or ``(centre, radius)``, as `box_integrals` and
-                `disc_integrals` take them; neither stands for R^d.
+            box, disc: ``(low, high)`` or ``(centre, radius)``, as in `box_integrals` and
+                `disc_integrals`. Without both the region is R^d.
 
         Returns:
             (P k)(x_n) of shape [...], and the scalar P k P', which is infinite over R^d.
 
         Raises:
-            ValueError: if both are given, or as those functions do.
+            ValueError: if both are given, or as in those functions.
         """
         if box is not None and disc is not None:
             raise ValueError(f"give box or disc, not both: found box={box!r} and disc={disc!r}.")
@@ -185,14 +187,14 @@ class Kernel:
     def sample_frequencies(self, count: int, shift: Tensor) -> Tensor:
         """Draws from the spectrum: ``k(x, x') = s^2 E cos(omega . (x - x'))``.
 
-        Each omega is a draw. Those of a set are a randomly shifted lattice, mapped to the spectrum,
-        whose averages are far closer to the expectation than those of independent draws. Where each
-        channel has parameters of its own they are draws from the mean of the channels' spectra,
-        for weights by `log_spectral_density`.
+        Each omega is a draw. The draws of a set form a randomly shifted lattice, mapped to the
+        spectrum. Its averages are far closer to the expectation than those of independent draws. If
+        each channel has its own parameters, the draws come from the mean of the channels' spectra,
+        and `log_spectral_density` gives their weights.
 
         Args:
             count: number of draws F.
-            shift: independent uniform numbers, of each set of draws, [sets, 1, d + 1].
+            shift: independent uniform numbers for each set of draws, [sets, 1, d + 1].
 
         Returns:
             omega [sets, F, d], a constant for gradients.
@@ -230,15 +232,15 @@ class Kernel:
         return 1.0 / (tf.expand_dims(self.length_scale, -1) * scales)
 
 
-# Uniform numbers keep this distance from 0 and 1, where a normal one would be infinite.
+# Uniform numbers keep this distance from 0 and 1, where the normal quantile is infinite.
 _EDGE = 3e-7
 
 
 @functools.cache
 def _lattice(count, axes):
-    """Points of the unit cube that fill it evenly: a Kronecker lattice by the golden ratio's kin.
+    """Points that fill the unit cube evenly: a Kronecker lattice from a kin of the golden ratio.
 
-    Multiples of the powers of 1 / g with ``g^(axes + 1) = g + 1``.
+    They are multiples of the powers of 1 / g with ``g^(axes + 1) = g + 1``.
     """
     golden = 2.0
     for _ in range(60):
@@ -251,8 +253,8 @@ def _lattice(count, axes):
 class FlowedKernel:
     """``k_i(x_m, x_n) = (exp(D_i) k)(x_m, x_n)`` for K flows, made by `Kernel.flowed`.
 
-    `tf.nest` takes it for its two tensors. Their leading axis, where every channel has parameters
-    of its own, may be gathered.
+    `tf.nest` treats it as its two tensors. If every channel has its own parameters, you may gather
+    along their leading axis.
 
     Attributes:
         coefficients: [c, ..., T, K, d, d+1].
@@ -274,11 +276,11 @@ class FlowedKernel:
 
         Args:
             query: x_m [B, M, d].
-            points: x_n [B, N, d]. With parameters for each channel B counts those.
+            points: x_n [B, N, d]. With parameters for each channel, B is the number of channels.
 
         Returns:
-            [B, M, K, N]: the flows stand between the points, so that the products of the posterior
-            need no transposition.
+            [B, M, K, N]. The axis of the flows is between those of the points, so that the
+            posterior's products need no transposition.
         """
         rows = tf.expand_dims(tf.linalg.matrix_transpose(points), 1)
         difference = tf.expand_dims(query, 3) - rows

@@ -1,8 +1,8 @@
 """Correlation functions as mixtures of Gaussians of several length scales.
 
-Every closed form of this library is linear in the kernel. So a kernel that is a sum of Gaussians
-needs no closed form of its own. Matern and rational quadratic kernels are such sums in the limit
-of many terms; a few terms are enough in practice.
+Every closed form of this library is linear in the kernel. So a sum of Gaussians needs no closed
+form of its own. Matern and rational quadratic kernels are such sums in the limit of many terms. A
+few terms are enough in practice.
 """
 
 import dataclasses
@@ -17,10 +17,10 @@ from scipy import optimize
 
 from tfpn.types import Array, Config, KernelLike
 
-# Distances, in length scales, up to which a mixture is fitted.
+# A mixture is fitted up to this distance, in length scales.
 _FITTED_TO = 8.0
 
-# Error of a fitted mixture from which there is a warning.
+# The error of a fitted mixture that brings a warning.
 _LARGE_ERROR = 1e-3
 
 
@@ -33,7 +33,7 @@ class ScaleMixture:
 
     Attributes:
         weights: w_t > 0. They are scaled to the sum 1.
-        scales: a_t > 0, as many.
+        scales: a_t > 0, one for each weight.
 
     Raises:
         ValueError: for weights or scales that are not positive, or that differ in number.
@@ -52,8 +52,8 @@ class ScaleMixture:
         weights, scales = (np.asarray(given, np.float64) for given in (self.weights, self.scales))
         if not (weights.ndim == 1 and weights.shape == scales.shape and len(weights)):
             raise ValueError(
-                "a scale mixture takes as many weights as scales, and at least one; found "
-                f"{self.weights!r} and {self.scales!r}."
+                "a scale mixture takes as many weights as scales, and at least one; found weights "
+                f"{self.weights!r} and scales {self.scales!r}."
             )
         for name, given in (("weights", weights), ("scales", scales)):
             if not np.all((given > 0.0) & np.isfinite(given)):
@@ -71,7 +71,7 @@ class ScaleMixture:
         return ScaleMixture(self.weights, [factor * scale for scale in self.scales])
 
     def get_config(self) -> Config:
-        """A dict of lists, which saving and recipes can write down."""
+        """A dict of lists, for saving and for recipes."""
         return {"weights": list(self.weights), "scales": list(self.scales)}
 
 
@@ -80,9 +80,9 @@ def mean_mixture(mixtures: Sequence[ScaleMixture], weights: Sequence[float]) -> 
 
     Args:
         mixtures: list of `ScaleMixture`.
-        weights: a positive number for each; they are scaled to the sum 1.
+        weights: a positive number for each. They are scaled to the sum 1.
 
-    Example: a rough kernel beside a smooth one that reaches five times as far.
+    Example: a rough kernel and a smooth kernel that reaches five times as far.
 
     >>> from tfpn.math.kernels import ScaleMixture, mean_mixture, read_mixture
     >>> both = mean_mixture([read_mixture("matern32"), read_mixture("rbf").stretched(5)], [1, 1])
@@ -98,16 +98,16 @@ def mean_mixture(mixtures: Sequence[ScaleMixture], weights: Sequence[float]) -> 
 
 
 def fit_mixture(correlation: Callable[[Array], Array], terms: int = 12) -> ScaleMixture:
-    """The scale mixture nearest to a correlation function, by non-negative least squares.
+    """Fits a scale mixture to a correlation function, by non-negative least squares.
 
-    The scales are geometric. Their range is the one of least error, by a search over a grid. The
-    error is small for correlation functions that are mixtures in truth, that is, valid in any
-    number of dimensions, and smooth at 0: those with a cusp there, such as ``exp(-d)``, need ever
-    smaller scales, and 12 terms are off by 8e-3 near d = 0.02.
+    The scales are geometric. A search over a grid finds the range of least error. The error is
+    small for correlation functions that are smooth at 0 and valid in any number of dimensions:
+    these are mixtures. Functions with a cusp at 0, such as ``exp(-d)``, need ever smaller scales.
+    12 terms are off by 8e-3 near d = 0.02.
 
     Args:
-        correlation: takes distances [n] in length scales and gives the correlation there.
-        terms: number of scales; those of weight 0 are left out.
+        correlation: a function from distances [n], in length scales, to correlations.
+        terms: number of scales. Those of weight 0 are left out.
 
     Returns:
         A `ScaleMixture`. Call it to see the error.
@@ -126,7 +126,7 @@ def fit_mixture(correlation: Callable[[Array], Array], terms: int = 12) -> Scale
     """
     distance = np.concatenate([np.linspace(0.0, _FITTED_TO, 801), np.geomspace(1e-3, 1.0, 200)])
     target = correlation(distance)
-    heaviest = 1e3  # of the condition rho(0) = 1
+    heaviest = 1e3  # the weight of the condition rho(0) = 1
     best: tuple[Any, ...] | None = None
     for low in np.geomspace(0.03, 0.6, 12):
         for high in np.geomspace(1.5, 12.0, 12):
@@ -143,8 +143,8 @@ def fit_mixture(correlation: Callable[[Array], Array], terms: int = 12) -> Scale
     if not error < _LARGE_ERROR:
         warnings.warn(
             f"the mixture of {terms} Gaussians is off by up to {error:.2g} over distances from 0 "
-            f"to {_FITTED_TO:g} length scales: correlations with a cusp at 0, such as exp(-d), and "
-            "those that are not valid in any number of dimensions, have no such mixture near them.",
+            f"to {_FITTED_TO:g} length scales. No mixture is near a correlation with a cusp at 0, "
+            "such as exp(-d), or near one that is not valid in every number of dimensions.",
             stacklevel=2,
         )
     return ScaleMixture(weights[weights > 0.0], scales[weights > 0.0])
@@ -164,7 +164,7 @@ def _rational_quadratic(distance):
     return 1.0 / (1.0 + 0.5 * np.square(distance))
 
 
-# The kernels by name. A further one needs its correlation function here, and nothing elsewhere.
+# The kernels by name. To add one, write its correlation function here.
 CORRELATIONS = {
     "rbf": None,
     "matern32": _matern32,
@@ -174,13 +174,13 @@ CORRELATIONS = {
 
 
 def read_mixture(kernel: KernelLike) -> ScaleMixture:
-    """The scale mixture of a kernel's name, of a `ScaleMixture` or of its `get_config`.
+    """Reads a scale mixture from a kernel's name, a `ScaleMixture` or its `get_config`.
 
-    "rbf" is one Gaussian. "matern32", "matern52" and "rational_quadratic" (of the shape parameter
-    1) are fits of 12 terms. Over distances up to 8 length scales they are off by at most 2e-5, 3e-6
-    and 3e-6 of the variance. Beyond, the Matern kernels stay within 1e-6; the rational quadratic
-    one falls faster than it should, by up to 3e-3, so that its integral over the whole space, which
-    is infinite from two dimensions on, is finite.
+    "rbf" is one Gaussian. "matern32", "matern52" and "rational_quadratic" (with the shape parameter
+    1) are fits of 12 terms. Up to 8 length scales they are off by at most 2e-5, 3e-6 and 3e-6 of
+    the variance. Beyond, the Matern kernels stay within 1e-6. The rational quadratic mixture falls
+    faster than the kernel, by up to 3e-3. So its integral over the whole space is finite, while
+    that of the kernel is infinite from two dimensions on.
 
     Raises:
         ValueError: for anything else.
@@ -204,6 +204,6 @@ def _named(name):
 
 
 def kernel_config(kernel: KernelLike) -> str | dict[str, list[float]]:
-    """A kernel as `read_mixture` takes it, after its checks, in a form that saving can write."""
+    """Checks a kernel as `read_mixture` does, and returns it in a form for saving."""
     mixture = read_mixture(kernel)
     return kernel if isinstance(kernel, str) else mixture.get_config()

@@ -1,4 +1,4 @@
-"""Conditioning on neighbourhoods: many points as a batch of blocks of neighbours."""
+"""Conditioning on neighbourhoods: it turns many points into a batch of blocks of neighbours."""
 
 from tfpn.math.neighbourhoods.blocks import Blocks, Neighbourhoods
 from tfpn.math.neighbourhoods.convolution import in_neighbourhoods

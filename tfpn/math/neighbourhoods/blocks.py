@@ -1,13 +1,14 @@
 """Blocks of an example's observations, each with a halo, as a batch of small problems.
 
-A posterior at a point is decided by the observations near it. So each block of neighbours is
-conditioned on its own points and on those nearest to it, by the exact functions: blocks take the
-place of examples. Whatever is computed for a block's points is put back in the order of all points.
-Cost and memory are linear in the number of points.
+The observations near a point decide the posterior there. So each block of neighbours is conditioned
+on its own points and on those nearest to it. The exact functions do this, with blocks in place of
+examples. The results for a block's points are put back in the order of all points. Cost and memory
+are linear in the number of points.
 
-The marginal likelihood is the product of the blocks' likelihoods, each given those points of its
-halo that belong to earlier blocks (block Vecchia). Points stand in the order of these stages, so
-that the one factorisation of a block has it in its rows. With halos of all points it is exact.
+The marginal likelihood is the product of the blocks' likelihoods. Each is conditional on those
+points of the halo that belong to earlier blocks (block Vecchia). The points of a block are sorted
+by these stages, so that its single factorisation gives the likelihood by rows. With halos of all
+points the result is exact.
 """
 
 import dataclasses
@@ -43,7 +44,7 @@ class Blocks:
         return _merged(tf.gather(tensor, self.rows, batch_dims=1))
 
     def observed(self, observed: Observed) -> Observed:
-        """The observations of each block."""
+        """The observations of each block, with blocks as examples."""
         return dataclasses.replace(
             observed,
             points=self.take(observed.points),
@@ -57,9 +58,9 @@ class Blocks:
         return _merged(tf.gather(tensor, self.cuts.rows, batch_dims=1))
 
     def put_back(self, tensor: Tensor) -> Tensor:
-        """What belongs to the blocks' own points [B n, S, ...], for all points [B, N, ...].
+        """Puts results at the blocks' own points, [B n, S, ...], in the order of all points.
 
-        At points that are not observed it is anything finite.
+        The result [B, N, ...] is arbitrary but finite at unobserved points.
         """
         batch, blocks, size = axis_sizes(self.cuts.rows)
         flat = reshape(tensor, [batch, blocks * size, *axis_sizes(tensor)[2:]])
@@ -85,11 +86,11 @@ class Blocks:
         return tf.reduce_sum(reshape(tensor, [-1, blocks, *axis_sizes(tensor)[1:]]), axis=1)
 
     def each(self, tensor: Tensor) -> Tensor:
-        """A tensor of examples [B, ...] for their blocks, [B n, ...]."""
+        """Repeats a tensor of examples [B, ...] for their blocks, [B n, ...]."""
         return tf.repeat(tensor, axis_sizes(self.rows)[1], axis=0)
 
     def at(self, chosen: Tensor) -> "Blocks":
-        """The blocks of numbers [B, t], of which a number may occur several times."""
+        """The blocks with the given numbers [B, t], which may repeat."""
 
         def chosen_of(tensor):
             split = reshape(tensor, [*axis_sizes(self.rows)[:2], *axis_sizes(tensor)[1:]])
@@ -104,28 +105,28 @@ class Blocks:
 
 
 def _merged(tensor):
-    """The first two axes as one."""
+    """Merges the first two axes."""
     batch, blocks, *others = axis_sizes(tensor)
     return reshape(tensor, [batch * blocks, *others])
 
 
 @dataclasses.dataclass(frozen=True)
 class Neighbourhoods:
-    """How many points a block has, and how many others it is given.
+    """The number of points of a block and of its halo.
 
     Attributes:
-        block_size: most points of a block.
-        neighbors: most points of its halo.
+        block_size: largest number of points of a block.
+        neighbors: largest number of points of its halo.
     """
 
     block_size: int
     neighbors: int
 
     def plan(self, number: Any) -> tuple[Any, Any, Any]:
-        """Blocks, their size and that of halos for N points; numbers if it is a number.
+        """The number of blocks, their size and that of halos for N points.
 
-        Up to as many points as a block with its halo has, one block of all of them is the exact
-        problem, and costs less.
+        They are numbers if N is one. If all points fit into a block with its halo, one block of all
+        of them is the exact problem and costs less.
         """
         few = self.block_size + self.neighbors
         if isinstance(number, int):
@@ -146,7 +147,7 @@ class Neighbourhoods:
 
         Args:
             observed: `tfpn.math.posterior.Observed`.
-            reach: as `tfpn.math.neighbourhoods.halos.nearest` takes it.
+            reach: as in `tfpn.math.neighbourhoods.halos.nearest`.
         """
         points = tf.stop_gradient(observed.finite_points())
         known = tf.reduce_any(tf.math.is_finite(observed.variance), axis=-1)

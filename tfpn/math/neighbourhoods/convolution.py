@@ -1,4 +1,4 @@
-"""Functions of observations and query points, computed block by block."""
+"""Computes functions of observations and query points block by block."""
 
 import dataclasses
 
@@ -12,16 +12,16 @@ def in_neighbourhoods(neighbourhoods, function, observed, operator, *, own, tens
 
     Args:
         neighbourhoods: `tfpn.math.neighbourhoods.Neighbourhoods`.
-        function: takes observations, an operator and what ``tensors`` hold at the observations;
-            returns a tuple of tensors [B, M, ...] of what it finds at the operator's query points,
-            or None, and last the negative log marginal likelihood [B, c].
+        function: takes observations, an operator and the rows of ``tensors`` at the observations.
+            It returns a tuple: tensors [B, M, ...] at the operator's query points, or None, and
+            last the negative log marginal likelihood [B, c].
         observed: `tfpn.math.posterior.Observed`.
         operator: `tfpn.math.operator.Operator` or another with ``query`` and ``reach``.
         own: whether the query points are the observed points.
         tensors: [B, N, ...].
 
     Returns:
-        As ``function``. At own points that are not observed the results are anything finite.
+        As ``function``. With ``own`` the results at unobserved points are arbitrary but finite.
     """
     if neighbourhoods.is_whole(observed.points):
         return function(observed, operator, *tensors)
@@ -37,7 +37,7 @@ def in_neighbourhoods(neighbourhoods, function, observed, operator, *, own, tens
     count = axis_sizes(blocks.rows)[1]
     to = chunks(nearest_block(operator.query, blocks.cuts, observed.finite_points()), count)
     *found, _ = within(blocks.at(to.block), to.take(operator.query))
-    # The likelihood is that of the blocks' own points, of which chunks know nothing.
+    # The likelihood comes from the blocks' own points, which chunks do not know.
     *_, nll = within(blocks, blocks.own(observed.finite_points())[:, :1])
     return *_put_back(to, found), blocks.total(nll)
 

@@ -1,10 +1,10 @@
-"""Points cut into blocks of neighbours: a k-d tree by sorting alone, for whole batches.
+"""Cuts points into blocks of neighbours: a k-d tree for whole batches, which only sorts.
 
-An example's n known points become ``ceil(n / size)`` blocks whose numbers of points differ by 1 at
-most. A cut divides a set of blocks as evenly as their number allows, across the axis along which
-their points reach farthest, at a rank of the coordinate: so it is a sort. All sets of a level are
-sorted at once. How an example is cut depends on its known points alone, and on their order only
-where coordinates are equal.
+An example's n known points become ``ceil(n / size)`` blocks whose numbers of points differ by at
+most 1. A cut divides a set of blocks as evenly as possible, across the axis along which its points
+extend farthest. It cuts at a rank of the coordinate, so it is a sort. All sets of a level are
+sorted at once. The cuts depend only on the known points, and on their order only if coordinates are
+equal.
 """
 
 import dataclasses
@@ -18,14 +18,14 @@ from tfpn.math.shapes import axis_sizes
 
 @dataclasses.dataclass(frozen=True)
 class Cuts:
-    """An example's points in n blocks of S places. All are constants for gradients.
+    """An example's points in n blocks of S places. All tensors are constants for gradients.
 
     Attributes:
-        rows: the point at each place, [B, n, S]; 0 at places that are left over.
-        filled: bool [B, n, S], False there.
-        places: of each known point, counted through all blocks, [B, N]; 0 for other points.
+        rows: the point at each place, [B, n, S]; 0 at spare places.
+        filled: bool [B, n, S], False at spare places.
+        places: the place of each known point, counted through all blocks, [B, N]; 0 for others.
         low, high: corners of the blocks' cells, boxes that fill R^d without overlap, [B, n, d].
-            The outer ones are infinite; blocks that an example has no use for have both at 0.
+            The outer cells are infinite. Spare blocks have both corners at 0.
     """
 
     rows: tf.Tensor
@@ -40,14 +40,14 @@ def median_cuts(points, known, size, count):
 
     Args:
         points: [B, N, d], finite.
-        known: bool [B, N]; other points are in no block.
+        known: bool [B, N]. Other points are in no block.
         size: S, the largest number of points of a block.
-        count: n, of blocks, ``ceil(N / size)``.
+        count: n, the number of blocks, ``ceil(N / size)``.
 
     Returns:
         `Cuts`.
 
-    Example: five points of a line in blocks of two.
+    Example: five points on a line in blocks of two.
 
     >>> import tensorflow as tf
     >>> points = tf.constant([[[4.0], [0.0], [3.0], [1.0], [2.0]]])
@@ -90,7 +90,7 @@ def median_cuts(points, known, size, count):
 
 
 class _Plan:
-    """Which positions in the order of an example's known points belong to which block."""
+    """The positions of each block in the order of an example's known points."""
 
     def __init__(self, known, size, count):
         batch, number = axis_sizes(known)
@@ -101,7 +101,7 @@ class _Plan:
         numbers = tf.range(count)[None]
         self.sizes = self.edges(numbers + 1) - self.edges(numbers)  # [B, n]
         self.position = tf.broadcast_to(tf.range(number), [batch, number])
-        # The first blocks have one point more than the others.
+        # The first blocks have one more point than the others.
         each, more = (t[:, None] for t in (self._each, self._more))
         full = more * (each + 1)
         late = more + (self.position - full) // tf.maximum(each, 1)
@@ -110,18 +110,18 @@ class _Plan:
         self.inside = self.position < self.known[:, None]
 
     def edges(self, numbers):
-        """The first position of blocks of those numbers [B or 1, n], [B, n]."""
+        """The first positions [B, n] of the blocks with the numbers [B or 1, n]."""
         numbers = tf.minimum(numbers, self.blocks[:, None])
         return numbers * self._each[:, None] + tf.minimum(numbers, self._more[:, None])
 
     def cut(self, points, order, start, length, low, high):
-        """One level: sorts every set of blocks along an axis, and divides it.
+        """Cuts one level: sorts every set of blocks along an axis, and divides it.
 
         Args:
             order: the points' numbers by position, [B, N].
             start, length: the first block of each block's set, and the number of its blocks,
                 [B, n].
-            low, high: of the cells, [B, n, d].
+            low, high: corners of the cells, [B, n, d].
         """
         batch, number, dim = axis_sizes(points)
         example = tf.range(batch)[:, None] * self.count
@@ -137,7 +137,7 @@ class _Plan:
         own_axis = tf.gather(axis, sets)
         coordinate = tf.gather(flat, own_axis, batch_dims=1)
         least, extent = (tf.gather(tf.gather(t, axis, batch_dims=1), sets) for t in (least, extent))
-        # Between 0 and 1: the sets stay in their order.
+        # The key is between 0 and 1, so the sets keep their order.
         relative = tf.math.divide_no_nan(coordinate - least, extent)
         key = tf.cast(here, tf.float64) + 0.5 * tf.cast(tf.reshape(relative, [batch, number]),
                                                         tf.float64)  # fmt: skip
@@ -165,5 +165,5 @@ class _Plan:
 
 
 def block_count(number, size):
-    """``ceil(number / size)``, 1 at least."""
+    """``ceil(number / size)``, at least 1."""
     return largest(-(-number // size), 1)

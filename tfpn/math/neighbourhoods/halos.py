@@ -1,4 +1,4 @@
-"""Which observations each block of points is given besides its own: the nearest ones."""
+"""Finds the halo of each block of points: the nearest observations that are not its own."""
 
 import math
 
@@ -6,17 +6,17 @@ import tensorflow as tf
 
 from tfpn.math.shapes import axis_sizes, reshape
 
-# Blocks among which a block's halo is sought: so many for each of its neighbours' blocks, and for
-# each place of the lattice of blocks around it, which has 3^d; as far as there are so many.
+# The search for a halo looks at so many blocks: the first number for each block that a halo fills,
+# and the second for each place of the lattice of blocks around it, which has 3^d.
 _PER_HALO, _PER_PLACE, _MOST_AXES = 2, 2, 3
-# Of two points within reach of the flows the one nearer to the block itself comes first.
+# If two points are within reach of the flows, the one nearer to the block comes first.
 _TIE = 1e-3
 
 
 def box_of(points, filled):
     """Corners [B, n, d] of the boxes around points [B, n, S, d] where ``filled`` [B, n, S].
 
-    Those of an empty block are the dtype's largest number and the opposite of it.
+    The corners of an empty block are the dtype's largest number and its negative.
     """
     most, filled = points.dtype.max, filled[..., None]
     low = tf.reduce_min(tf.where(filled, points, most), axis=2)
@@ -26,18 +26,18 @@ def box_of(points, filled):
 def nearest(points, cuts, reach, count):
     """The known points nearest to each block that are not its own.
 
-    A flow reads a block's functions at its points plus the flow's drift. So the distance is that to
-    the block's box, with what the drifts add to it on each side.
+    A flow reads a block's functions at its points plus the flow's drift. So the distance goes to
+    the block's box, extended by the drifts on each side.
 
     Args:
         points: [B, N, d], finite.
-        cuts: `tfpn.math.neighbourhoods.cuts.Cuts` of them.
-        reach: lowest and highest drift along each axis, [d] each, the first <= 0 <= the second.
-        count: k, of points for each block.
+        cuts: `tfpn.math.neighbourhoods.cuts.Cuts` of the points.
+        reach: lowest and highest drift along each axis, each [d], the first <= 0 <= the second.
+        count: k, the number of points for each block.
 
     Returns:
-        The points' rows [B, n, k], 0 where there are no more of them; bool [B, n, k], False there;
-        and their blocks [B, n, k].
+        The points' rows [B, n, k], 0 at spare places; bool [B, n, k], False there; and their blocks
+        [B, n, k].
     """
     points = tf.stop_gradient(points)
     batch, blocks, size = axis_sizes(cuts.rows)
@@ -50,7 +50,7 @@ def nearest(points, cuts, reach, count):
     usable = tf.gather(cuts.filled, candidates, batch_dims=1)  # [B, n, C, S]
     usable &= (candidates != tf.range(blocks)[:, None])[..., None]
     distance = tf.where(usable, tf.zeros([], points.dtype), math.inf)
-    # Axis by axis: a last axis of d numbers would take five times as long.
+    # The loop takes axis by axis: a last axis of d numbers would take five times as long.
     for axis in range(dim):
         others = tf.gather(placed[..., axis], candidates, batch_dims=1)
         for weight, (bottom, top) in ((1.0, wide), (_TIE, (low, high))):
@@ -67,7 +67,7 @@ def nearest(points, cuts, reach, count):
 
 
 def _candidates(wide, boxes, count, size):
-    """The blocks [B, n, C] whose boxes are nearest to each wide box, its own among them."""
+    """The blocks [B, n, C] whose boxes are nearest to each wide box, including its own."""
     dim, blocks = wide[0].shape[-1], axis_sizes(wide[0])[1]
     most = _PER_PLACE * 3 ** min(dim, _MOST_AXES)
     if isinstance(blocks, int) and isinstance(count, int) and isinstance(size, int):
@@ -83,11 +83,11 @@ def _candidates(wide, boxes, count, size):
 
 
 def nearest_block(query, cuts, points):
-    """The block whose box is nearest to each query point, the first of several.
+    """The block whose box is nearest to each query point; the first one if several are.
 
     Args:
         query: [B, M, d].
-        cuts: of ``points`` [B, N, d].
+        cuts: the `Cuts` of ``points`` [B, N, d].
 
     Returns:
         The blocks' numbers [B, M].
@@ -99,6 +99,6 @@ def nearest_block(query, cuts, points):
         at = tf.stop_gradient(query)[:, :, None, axis]
         gap = tf.maximum(low[:, None, :, axis] - at, at - high[:, None, :, axis])
         squares += tf.square(tf.nn.relu(gap))
-    # An example without any known point has its first block alone.
+    # An example without a known point has only its first block.
     squares = tf.where(some, squares, math.inf)
     return tf.argmin(squares, axis=-1, output_type=tf.int32)

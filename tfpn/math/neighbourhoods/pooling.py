@@ -1,9 +1,9 @@
-"""Integrals block by block: each block's posterior over the block's cell, a part of the region.
+"""Integrals block by block: each block's posterior over its cell, a part of the region.
 
-Cells fill the region without overlap, so that the integral is the sum of the cells'. Its variance
-is the sum over the cells of the covariance of the cell's integral with the whole one; what lies far
-beyond a block's halo hardly covaries with the cell, given the halo. The prior's share of that sum
-is the whole integral's prior variance.
+Cells fill the region without overlap, so the integral is the sum over the cells. Its variance is
+the sum of the covariances of each cell's integral with the whole integral. Given the halo, points
+far beyond it hardly covary with the cell. The prior's share of the sum is the prior variance of the
+whole integral.
 """
 
 import math
@@ -14,10 +14,10 @@ import tensorflow as tf
 from tfpn.math.kernels.box import kernel_integral, normal_interval
 from tfpn.math.shapes import axis_sizes, reshape
 
-# Beyond so many length scales from all points a posterior mean is 0 to rounding.
+# Beyond so many length scales from all points, a posterior mean is 0 to rounding.
 _FAR = 8.5
-# Nodes over a disc, between corners: 1e-6 of what is integrated over 25 length scales. Kernels that
-# have shorter ones get more, up to a number.
+# Number of nodes over a disc, between corners: the error is 1e-6 of the integral over 25 length
+# scales. Kernels with shorter ones get more nodes, up to the second number.
 _NODES, _MOST_NODES = 32, 96
 
 
@@ -26,11 +26,10 @@ def cells(blocks, observed, region):
 
     Args:
         blocks: `tfpn.math.neighbourhoods.Blocks` of ``observed``.
-        region: dict of a ``box`` or a ``disc``, or empty for R^d. The parts of a disc are those of
-            R^d.
+        region: dict of a ``box`` or a ``disc``, or empty for R^d. A disc has the cells of R^d.
 
     Returns:
-        Corners [B n, d] each, finite and in their order.
+        Lower and upper corners, each [B n, d], finite and ordered.
     """
     points, kernel = tf.stop_gradient(observed.finite_points()), observed.kernel
     if "box" in region:
@@ -52,7 +51,7 @@ def integrals_over(region, kernel, points, low, high):
 
     Args:
         region: as in `cells`.
-        kernel: with scalar parameters.
+        kernel: a kernel with scalar parameters.
         points: [B, m, d].
         low, high: corners of each example's cell, [B, d].
 
@@ -65,7 +64,7 @@ def integrals_over(region, kernel, points, low, high):
 
 
 def cell_integrals(kernel, points, low, high):
-    """`integrals_over` whole cells."""
+    """`integrals_over` for whole cells."""
     dim, found = points.shape[-1], 0.0
     low, high = low[:, None], high[:, None]
     for std, length in kernel.terms():
@@ -75,14 +74,14 @@ def cell_integrals(kernel, points, low, high):
 
 
 def disc_cell_integrals(kernel, points, low, high, disc):
-    """The same over what a disc of the plane has of the cells.
+    """`integrals_over` for the intersections of cells with a disc of the plane.
 
-    With ``x = r sin t`` the chords of the disc within a cell are smooth in t between the corners of
-    what disc and cell have in common: Gauss-Legendre quadrature there, and the normal distribution
+    With ``x = r sin t`` the disc's chords within a cell are smooth in t between the corners of the
+    intersection. So Gauss-Legendre quadrature integrates over t, and the normal distribution
     function along each chord.
 
     Args:
-        kernel, points, low, high: as in `cell_integrals`, in the plane.
+        kernel, points, low, high: as in `integrals_over`, in the plane.
         disc: centre [2] and radius.
 
     Returns:
@@ -90,7 +89,7 @@ def disc_cell_integrals(kernel, points, low, high, disc):
     """
     centre, radius = (tf.stop_gradient(t) for t in disc)
     low, high = ((corner - centre) / radius for corner in (low, high))
-    # Where the chords end at a side of the cell instead of the circle.
+    # From here on the chords end at a side of the cell instead of the circle.
     ends = [tf.sqrt(tf.nn.relu(1.0 - tf.square(corner[:, 1]))) for corner in (low, high)]
     breaks = tf.stack([low[:, 0], high[:, 0], *ends, *(-end for end in ends)], axis=1)
     first, last = (tf.clip_by_value(corner[:, :1], -1.0, 1.0) for corner in (low, high))

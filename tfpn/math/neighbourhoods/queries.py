@@ -1,4 +1,4 @@
-"""Query points anywhere, each answered by the block that is nearest to it."""
+"""Assigns each query point to the block nearest to it."""
 
 import dataclasses
 
@@ -8,18 +8,18 @@ from tfpn.math.blocks import largest
 from tfpn.math.shapes import axis_sizes, reshape
 from tfpn.types import Tensor
 
-# Most query points of a chunk.
+# Largest number of query points of a chunk.
 _CHUNK = 1024
 
 
 @dataclasses.dataclass(frozen=True)
 class Chunks:
-    """Query points in t chunks of C places, each of one block.
+    """Query points in t chunks of C places; each chunk belongs to one block.
 
     Attributes:
-        block: of each chunk, [B, t].
-        rows: the query point at each place, [B, t, C]; any at places that are left over.
-        places: of each query point, counted through all chunks, [B, M].
+        block: the block of each chunk, [B, t].
+        rows: the query point at each place, [B, t, C]; arbitrary at spare places.
+        places: the place of each query point, counted through all chunks, [B, M].
     """
 
     block: tf.Tensor
@@ -27,13 +27,13 @@ class Chunks:
     places: tf.Tensor
 
     def take(self, query: Tensor) -> Tensor:
-        """Query points [B, M, d], [B t, C, d]."""
+        """Query points by chunk, [B, M, d] -> [B t, C, d]."""
         batch, count, length = axis_sizes(self.rows)
         found = tf.gather(query, reshape(self.rows, [batch, count * length]), batch_dims=1)
         return reshape(found, [batch * count, length, query.shape[-1]])
 
     def put_back(self, tensor: Tensor) -> Tensor:
-        """Results [B t, C, ...] in the order of the query points, [B, M, ...]."""
+        """Puts results [B t, C, ...] in the order of the query points, [B, M, ...]."""
         batch, count, length = axis_sizes(self.rows)
         flat = reshape(tensor, [batch, count * length, *axis_sizes(tensor)[2:]])
         return tf.gather(flat, self.places, batch_dims=1)
@@ -42,17 +42,17 @@ class Chunks:
 def chunks(block, blocks):
     """Sorts query points by their blocks.
 
-    As many chunks are made as any distribution of the points over blocks may need, which is at most
+    The number of chunks suffices for any distribution of the points over blocks. It is at most
     twice the number of blocks, or of points.
 
     Args:
-        block: of each query point, [B, M].
-        blocks: n, their number.
+        block: the block of each query point, [B, M].
+        blocks: n, the number of blocks.
 
     Returns:
         `Chunks`.
 
-    Example: three points of the second of two blocks.
+    Example: of four points, three belong to the second of two blocks.
 
     >>> import tensorflow as tf
     >>> found = chunks(tf.constant([[1, 1, 0, 1]]), 2)

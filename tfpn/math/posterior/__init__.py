@@ -1,4 +1,4 @@
-"""Gaussian process posteriors: conditioning a prior on observations."""
+"""Gaussian process posteriors: they condition a prior on observations."""
 
 from tfpn.math.posterior.algebra import (
     condition,

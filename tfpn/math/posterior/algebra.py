@@ -1,12 +1,12 @@
 """Gaussian process posteriors at finitely many points (eq. posterior), with exact gradients.
 
-Observation noise is given as a variance, +inf where nothing was observed. All algebra is in terms
-of the precision p = 1 / variance (0 where unobserved), so that no infinity enters it:
+Observation noise is given as a variance, +inf where nothing was observed. The algebra uses the
+precision p = 1 / variance (0 where unobserved), so that no infinity enters it:
 
     D = diag(sqrt(p))    B = I + D K D = L L^T    F = L^-1 D    (K + S)^-1 = F^T F
 
-B has eigenvalues >= 1. Gradients are written by hand: they need no factorisation of their own, and
-nothing but products of the matrices at hand. A second differentiation raises an error.
+B has eigenvalues >= 1. Gradients are written by hand. They need no factorisation of their own, only
+products of the known matrices. A second differentiation raises an error.
 """
 
 import math
@@ -16,10 +16,10 @@ import tensorflow as tf
 from tfpn.math.shapes import reshape, sizes
 from tfpn.types import Tensor
 
-# Least noise variance relative to the signal variance, for up to so many points. D K D carries a
-# rounding error of about N eps / floor where points are close, which has to stay well below the
-# least eigenvalue 1 of B: so the floor grows with the number of points beyond. In float64 it stays
-# a thousand times N eps, so that what N readings of one place leave of the variance has digits.
+# Least noise variance relative to the signal variance, for up to so many points. If points are
+# close, D K D has a rounding error of about N eps / floor. It has to stay well below the least
+# eigenvalue 1 of B, so the floor grows with the number of points beyond. In float64 it stays a
+# thousand times N eps, so that the variance left by N readings of one place has digits.
 _RELATIVE_FLOOR = {tf.float32: 3e-5, tf.float64: 1e-12}
 _FLOOR_POINTS = {tf.float32: 75.0, tf.float64: 5.0}
 
@@ -32,7 +32,7 @@ def floored_variance(variance: Tensor, signal_std: Tensor) -> Tensor:
         signal_std: scalar or [..., 1].
 
     Returns:
-        ``max(variance, floor)``, the floor as in `least_variance` for the number of observed
+        ``max(variance, floor)``, where the floor is the `least_variance` for the number of observed
         points.
     """
     count = tf.reduce_sum(tf.cast(_observed(variance), variance.dtype), axis=-1, keepdims=True)
@@ -42,8 +42,8 @@ def floored_variance(variance: Tensor, signal_std: Tensor) -> Tensor:
 def least_variance(signal_std: Tensor, count: Tensor = 1.0) -> Tensor:
     """The least noise variance that the dtype can resolve among ``count`` observed points.
 
-    Relative to signal_std^2: 1e-12 or 2e-13 times their number, if that is more (float64); 3e-5 or
-    4e-7 times their number (float32).
+    Relative to signal_std^2 it is the larger of 1e-12 and 2e-13 times their number (float64), or of
+    3e-5 and 4e-7 times their number (float32).
     """
     dtype = signal_std.dtype
     growth = tf.maximum(count / tf.constant(_FLOOR_POINTS[dtype], dtype), 1.0)
@@ -63,9 +63,9 @@ def whiten(covariance: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
 
     Returns:
         The whitener F [..., N, N] with ``F^T F = (K + S)^-1``, whose columns at unobserved points
-        are 0, and ``log det(K + S)`` over the observed points, [...]. Both are opaque to
-        automatic differentiation: the functions that take them know their derivatives, and
-        differentiating through them any other way raises a LookupError.
+        are 0; and ``log det(K + S)`` over the observed points, [...]. Both are opaque to automatic
+        differentiation. The functions that take them know their derivatives. Differentiating
+        through them in another way raises a LookupError.
 
     Example:
 
@@ -75,7 +75,7 @@ def whiten(covariance: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
     (0.25, 1.3863)
     """
     whitener, log_det = attempted_whitening(covariance, variance)
-    # A failed factorisation is silent NaN on a CPU.
+    # A failed factorisation gives NaN on a CPU, without an error.
     log_det = tf.debugging.check_numerics(
         log_det,
         "the covariance of the observations could not be factorised: their variance is too small "
@@ -86,7 +86,7 @@ def whiten(covariance: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def attempted_whitening(covariance: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-    """`whiten`, with NaN among both results where the factorisation fails."""
+    """`whiten`, but both results hold NaN if the factorisation fails."""
     observed = _observed(variance)
     root = tf.where(observed, tf.math.rsqrt(variance), 0.0)
     scale = tf.expand_dims(root, -2)
@@ -114,9 +114,9 @@ def condition(
 ) -> tuple[Tensor, Tensor]:
     """Posterior of K linear functionals at each of M points, given N noisy observations.
 
-    With k_i(x_m, X) the prior covariances between the functionals and the function at the
-    observed points, computes the posterior means and what the observations explain of the prior
-    covariances (the second terms of eq. posterior):
+    k_i(x_m, X) are the prior covariances between the functionals and the function at the observed
+    points. The results are the posterior means, and the part of the prior covariances that the
+    observations explain (the second terms of eq. posterior):
 
         mean[m, i, :]       = k_i(x_m, X) (K + S)^-1 y
         explained[m, i, j]  = k_i(x_m, X) (K + S)^-1 k_j(x_m, X)^T
@@ -153,13 +153,13 @@ def condition(
         d_mean = reshape(d_mean, [*flat_shape[:-1], sizes(values)[-1]])
         d_white = tf.matmul(d_mean, white_values, transpose_b=True)
         d_white_values = tf.matmul(white_flat, d_mean, transpose_a=True)
-        # d_mean, the largest tensor of a network's step, is given up before others are made.
+        # This frees d_mean, the largest tensor of a network's step, before others are made.
         with tf.control_dependencies([d_white, d_white_values]):
             symmetric = d_explained + tf.linalg.matrix_transpose(d_explained)
         d_white += reshape(tf.matmul(symmetric, white), flat_shape)
         d_cross = reshape(tf.matmul(d_white, whitener), shape)
         d_values = tf.matmul(whitener, d_white_values, transpose_a=True)
-        # d(K + S) = -A^-1 G A^-1 with G the gradient for A^-1, both sides through the whitener.
+        # d(K + S) = -A^-1 G A^-1, with G the gradient for A^-1; both sides use the whitener.
         inner = tf.matmul(white_flat, d_white, transpose_a=True)
         inner += tf.matmul(d_white_values, white_values, transpose_b=True)
         outer = tf.matmul(whitener, tf.matmul(inner, whitener), transpose_a=True)
@@ -173,7 +173,7 @@ def condition(
 def posterior_mean(
     cross: Tensor, covariance: Tensor, variance: Tensor, values: Tensor, whitener: Tensor
 ) -> Tensor:
-    """The mean of `condition` alone, ``cross (K + S)^-1 y``.
+    """Only the mean of `condition`, ``cross (K + S)^-1 y``.
 
     Args:
         cross: [..., M, N].
@@ -205,7 +205,7 @@ def posterior_mean(
 
 @tf.custom_gradient
 def solve(covariance: Tensor, variance: Tensor, values: Tensor, whitener: Tensor) -> Tensor:
-    """``(K + S)^-1 values``.
+    """Solves for ``(K + S)^-1 values``.
 
     Args:
         covariance, variance, values, whitener: as in `condition`.
@@ -236,12 +236,12 @@ def negative_log_marginal_likelihood(
 ) -> Tensor:
     """Negative log marginal likelihood of each column of ``values`` (the paper's L_GP).
 
-    ``1/2 [y^T (K + S)^-1 y + log det(K + S) + n log 2 pi]``, where determinant and n count the
-    observed points only: with no observation at all it is 0.
+    It is ``1/2 [y^T (K + S)^-1 y + log det(K + S) + n log 2 pi]``, where determinant and n count
+    only the observed points. Without any observation it is 0.
 
     Args:
-        covariance, variance, values: as in `condition`; read by the gradient alone.
-        whitener, log_det: of `whiten(covariance, variance)`.
+        covariance, variance, values: as in `condition`; only the gradient reads them.
+        whitener, log_det: the results of `whiten(covariance, variance)`.
 
     Returns:
         [..., c].
@@ -274,16 +274,16 @@ def negative_log_marginal_likelihood(
 def negative_log_conditional_likelihood(
     covariance: Tensor, variance: Tensor, values: Tensor, whitener: Tensor, stage: Tensor
 ) -> Tensor:
-    """Negative log likelihood of each column at some points, given the columns at those before.
+    """Negative log likelihood of each column at some points, given it at the points before.
 
-    L is triangular, so that rows of F whiten what their points add to all before them:
+    L is triangular, so the rows of F whiten what their points add to all points before them:
 
         1/2 [|F_1 y|^2 - 2 sum log F_ii + n_1 log 2 pi]    over the n_1 observed points of stage 1
 
     Args:
         covariance, variance, values, whitener: as in `condition`.
-        stage: [..., N], does not fall along the points: 0 at those that are given, 1 at those
-            whose likelihood it is, and 2 at others, which do not matter.
+        stage: [..., N], not decreasing along the points: 0 at given points, 1 at points whose
+            likelihood it is, and 2 at points that do not count.
 
     Returns:
         [..., c].
@@ -303,7 +303,7 @@ def negative_log_conditional_likelihood(
     )
     white_values = tf.matmul(whitener, values)
     counted = tf.where(_observed(variance), own[..., 0], 0.0)
-    # Of an example taken as unobserved the whitener is 0.
+    # The whitener is 0 for an example that counts as unobserved.
     diagonal = tf.linalg.diag_part(whitener)
     logs = tf.where(diagonal > 0.0, tf.math.log(tf.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
     constant = tf.reduce_sum(counted * (math.log(2.0 * math.pi) - 2.0 * logs), axis=-1)

@@ -1,10 +1,10 @@
 """A posterior for each channel of an example: noise, observed points and kernel may differ.
 
-Every pair (example, channel) has a covariance matrix of its own. The pairs are sorted by their
-number of observed points and processed in blocks of equal length: a block gathers the observed
-points of its pairs, as many as the fullest of them has, and is a batch of `SharedNoise` posteriors.
-Work and memory are those of what was observed rather than of all points; the blocks' length is such
-that each of their arrays (length x N x N, length x M F x N, length x M F x F) would stay within
+Every pair (example, channel) has its own covariance matrix. The pairs are sorted by their number of
+observed points and processed in blocks of equal length. A block gathers the observed points of its
+pairs, as many as its fullest pair has, and is a batch of `SharedNoise` posteriors. So work and
+memory depend on the observed points instead of all points. The length of the blocks is such that
+each of their arrays (length x N x N, length x M F x N, length x M F x F) would stay within
 `tfpn.math.blocks.BLOCK_BYTES` if everything were observed.
 
 Under XLA, which compiles for fixed shapes, every pair keeps all its points.
@@ -24,21 +24,21 @@ from tfpn.math.posterior.shared import factorise
 from tfpn.math.shapes import axis_sizes, reshape
 from tfpn.types import Tensor, Trains
 
-# Rows of tensors: points of examples, points of pairs, pairs, examples of pairs, channels of pairs.
+# Kinds of rows: points of examples, points of pairs, pairs, examples of pairs, channels of pairs.
 _POINTS, _ENTRIES, _PAIRS = "points", "entries", "pairs"
 _EXAMPLES, _CHANNELS = "examples", "channels"
 
 
 @dataclasses.dataclass(frozen=True)
 class ChannelNoise(Posterior):
-    """Posterior of channels that are observed apart from each other.
+    """Posterior of channels that are observed independently of each other.
 
     Attributes:
-        kernel: scalar parameters, or one for each channel.
+        kernel: a kernel with scalar parameters, or with one for each channel.
         points: [B, N, d], finite.
         values: [B, c, N], 0 where unobserved.
         noise: variances [B, c, N], positive, +inf where unobserved.
-        likelihood_noise: equal to it; the marginal likelihood's gradient goes here.
+        likelihood_noise: equal to ``noise``; the marginal likelihood's gradient goes here.
         trains: "all", or "kernel" to keep that gradient from points and values.
         stages: as in `tfpn.math.posterior.Observed`.
     """
@@ -88,15 +88,15 @@ class ChannelNoise(Posterior):
     ) -> Any:
         """Outputs that add up functionals of the channels, as if some pairs did not exist.
 
-        No array holds what is explained of all pairs.
+        No array holds the explained parts of all pairs.
 
         Args:
-            functionals: F at each of M places.
-            weights: of each channel's functionals in an output, [c, F, out].
+            functionals: F functionals at each of M places.
+            weights: weights of each channel's functionals in an output, [c, F, out].
             prior: the functionals' prior covariances, [c, F, F].
-            chosen: bool [B, c], the pairs that exist; all by default.
-            limit: pairs whose `SharedNoise.amplification` is larger do not exist either. Then the
-                factorisation is in the values' dtype, and one that fails counts as such a pair.
+            chosen: bool [B, c], the pairs that exist. The default is all.
+            limit: pairs with a larger `SharedNoise.amplification` do not exist either. The
+                factorisation is then in the values' dtype, and a failed one excludes its pair.
 
         Returns:
             Mean and variance [B, M, out], not rectified; the negative log marginal likelihood
@@ -139,7 +139,7 @@ class ChannelNoise(Posterior):
 
     def mean(self, functionals: Functionals) -> Any:
         if not self.kernel.each:
-            # One system for each pair, and one product for all channels.
+            # This takes one system for each pair, and one product for all channels.
             weights, nll = self.solve(tf.expand_dims(tf.linalg.matrix_transpose(self.values), -1))
             cross = functionals.cross(self.points)
             batch, queries, count, size = axis_sizes(cross)
@@ -196,7 +196,7 @@ class ChannelNoise(Posterior):
             return tf.gather(tensor, channels, axis=1)
 
         kernel = self.kernel
-        if kernel.each:  # a single channel's has scalars again
+        if kernel.each:  # a single channel has scalar parameters again
             one = len(channels) == 1
             kernel = kernel.map(lambda t: t[channels[0]] if one else tf.gather(t, channels))
         return dataclasses.replace(
@@ -208,10 +208,10 @@ class ChannelNoise(Posterior):
         )
 
     def _rows_of(self, functionals, by_pair=False):
-        """Tensors of functionals, their kinds of rows, and a function that puts rows back."""
+        """Tensors of functionals, their kinds of rows, and a function that rebuilds functionals."""
         if isinstance(functionals, Flowed) and (self.kernel.each or by_pair):
-            # Their covariances with the points differ from channel to channel, or are asked for by
-            # a few of the pairs only.
+            # The covariances with the points differ from channel to channel, or only a few of the
+            # pairs need them.
             kinds = [_EXAMPLES, _CHANNELS if self.kernel.each else WHOLE]
             return [functionals.query, functionals.kernel], kinds, Flowed
         cross = functionals.cross(self.points)
@@ -228,17 +228,17 @@ class ChannelNoise(Posterior):
         return tf.reshape(rows, [*axis_sizes(self.values)[:2], *axis_sizes(rows)[1:]])
 
     def _in_blocks(self, function, given, kinds, *, results, numbers, chosen=None, attempt=False):
-        """What the function finds for each pair, added up where several have one row.
+        """The function's results for each pair, summed over pairs that share a row.
 
         Args:
-            function: takes the `SharedNoise` of a block's pairs, which of them are not padding,
-                and the rows of ``given`` there.
-            given: tensors, or what `tf.nest` takes apart into tensors.
-            kinds: of the rows of each.
-            results: pairs of the kind of rows and the shape of one, for each result.
+            function: takes the `SharedNoise` of a block's pairs, whether each of them is no
+                padding, and the rows of ``given`` there.
+            given: tensors, or structures that `tf.nest` flattens into tensors.
+            kinds: the kind of rows of each.
+            results: for each result the kind of rows and the shape of one row.
             numbers: size of a pair's largest array.
-            chosen: bool [B, c], the pairs to take; all by default.
-            attempt: of `factorise`.
+            chosen: bool [B, c], the pairs to take. The default is all.
+            attempt: as in `factorise`.
         """
         plan = _Pairs(self.noise, numbers, chosen)
         given = [
@@ -260,12 +260,12 @@ class ChannelNoise(Posterior):
             points, values, noise, likelihood_noise, kernel, stages, *rest = (
                 tf.nest.pack_sequence_as(given, tensors)
             )
-            # A pair that only fills a block up has no observation.
+            # A pair that only pads a block has no observation.
             noise, likelihood_noise = (
                 tf.where(tf.expand_dims(block.rows["valid"], 1), t, math.inf)
                 for t in (noise, likelihood_noise)
             )
-            with fusion(False):  # a block's number of points is its own
+            with fusion(False):  # each block has another number of points
                 posterior = factorise(
                     *(kernel, points, values, noise, likelihood_noise),
                     trains=self.trains,
@@ -293,12 +293,12 @@ class ChannelNoise(Posterior):
 
 
 def _rows(tensor, axes):
-    """The first ``axes`` axes as one."""
+    """Merges the first ``axes`` axes."""
     return tf.reshape(tensor, tf.concat([[-1], tf.shape(tensor)[axes:]], axis=0))
 
 
 class _Pairs:
-    """The pairs in order of their number of observations, and where these are."""
+    """The pairs sorted by their number of observations, and the places of these."""
 
     def __init__(self, variance, numbers, chosen=None):
         batch, self._channels, self.points = axis_sizes(variance)
@@ -314,7 +314,7 @@ class _Pairs:
         else:
             observed = tf.reshape(tf.math.is_finite(variance), [self.pairs, self.points])
             number = tf.reduce_sum(tf.cast(observed, tf.int32), axis=-1)
-            # Of each pair the observed points first.
+            # The observed points of each pair come first.
             self._places = tf.argsort(tf.cast(~observed, tf.int32), axis=-1, stable=True)
         if chosen is not None:
             number = tf.where(chosen, number, -1)
@@ -323,7 +323,7 @@ class _Pairs:
         self._order = tf.pad(self._order, [[0, self._length]])  # the last block is filled up
 
     def rows(self, index):
-        """Rows of a block by their kind, and which of its pairs are not padding."""
+        """Rows of a block by their kind, and whether each of its pairs is no padding."""
         start = index * self._length
         pair = tf.slice(self._order, [start], [self._length])
         if self._fixed:

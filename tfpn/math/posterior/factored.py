@@ -1,4 +1,4 @@
-"""A posterior by triangular systems: slower than a product with an inverse, and more exact."""
+"""A posterior by triangular systems, which is slower and more exact than products."""
 
 import dataclasses
 import math
@@ -17,11 +17,11 @@ class Factored(Posterior):
     """Posterior of channels that share kernel and noise, by the Cholesky factor of ``I + D K D``.
 
     Between close points with little noise, `SharedNoise` has errors of up to 1e-4 of the prior
-    variance in float64, and this one of 1e-14. It serves covariances between many query points.
-    Derivatives are TensorFlow's own.
+    variance in float64. This posterior has errors of 1e-14. It serves covariances between many
+    query points. TensorFlow computes its derivatives.
 
     Attributes:
-        kernel: scalar parameters.
+        kernel: a kernel with scalar parameters.
         points: [B, N, d].
         values: [B, N, c], 0 where unobserved.
         noise: variances [B, N], positive, +inf where unobserved.
@@ -81,7 +81,7 @@ class Factored(Posterior):
         return tf.expand_dims(tf.where(observed, tf.math.rsqrt(self.noise), 0.0), -1)
 
     def white(self, columns):
-        """``L^-1 D columns`` [B, N, n], whose products are what is explained of covariances."""
+        """``L^-1 D columns`` [B, N, n]; their products are the explained parts of covariances."""
         return tf.linalg.triangular_solve(self.factor, self._root() * columns)
 
     def _solve(self, columns):
@@ -90,7 +90,7 @@ class Factored(Posterior):
 
 
 def factored(kernel: Kernel, points: Tensor, values: Tensor, noise: Tensor) -> Factored:
-    """A `Factored` posterior; the arguments are its attributes."""
+    """Makes a `Factored` posterior; the arguments are its attributes."""
     observed = tf.math.is_finite(noise)
     root = tf.where(observed, tf.math.rsqrt(noise), 0.0)
     scaled = kernel.covariance(points, points) * tf.expand_dims(root, -1) * tf.expand_dims(root, -2)

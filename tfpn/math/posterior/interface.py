@@ -1,7 +1,7 @@
-"""What a Gaussian process knows after conditioning, whatever makes it so.
+"""The interface of posteriors.
 
-Whoever uses a posterior asks for functionals: numbers that are linear in the function, such as the
-values of ``exp(D_i) f`` at query points, or an integral. F functionals at each of M places have
+A posterior answers questions about functionals: numbers that are linear in the function, such as
+the values of ``exp(D_i) f`` at query points, or an integral. F functionals at each of M places have
 covariances ``cross`` [B, M, F, N] with the function at the observed points.
 """
 
@@ -19,7 +19,7 @@ from tfpn.types import Tensor
 
 @dataclasses.dataclass(frozen=True)
 class Flowed:
-    """Functionals ``(exp(D_i) f)(x_m)``: K flows at M query points. `tf.nest` takes it apart.
+    """Functionals ``(exp(D_i) f)(x_m)``: K flows at M query points. `tf.nest` can flatten it.
 
     Attributes:
         query: x_m [B, M, d].
@@ -48,7 +48,7 @@ class Flowed:
 
 @dataclasses.dataclass(frozen=True)
 class Fixed:
-    """Functionals by their covariances with the function at the observed points.
+    """Functionals given by their covariances with the function at the observed points.
 
     Attributes:
         values: [B, M, F, N].
@@ -79,8 +79,8 @@ Functionals: TypeAlias = Flowed | Fixed
 class Posterior(abc.ABC):
     """A zero-mean GP prior on each of c channels, conditioned on noisy observations.
 
-    All methods are differentiable once. G is the number of different posteriors among an example's
-    channels: 1 where all share kernel and noise, c where they differ.
+    You can differentiate all methods once. G is the number of different posteriors among an
+    example's channels: 1 if all share kernel and noise, otherwise c.
 
     Attributes:
         kernel: the prior's `Kernel`.
@@ -97,33 +97,33 @@ class Posterior(abc.ABC):
 
     @abc.abstractmethod
     def condition(self, functionals: Functionals) -> Any:
-        """What the observations say of the functionals, in one pass.
+        """The posterior of functionals, in one pass.
 
         Args:
             functionals: `Flowed` or `Fixed`.
 
         Returns:
-            The means [B, M, F, c], what is explained of the prior covariances [B, M, G, F, F], and
-            `negative_log_marginal_likelihood`.
+            The means [B, M, F, c], the explained parts of the prior covariances [B, M, G, F, F],
+            and `negative_log_marginal_likelihood`.
         """
 
     @abc.abstractmethod
     def mean(self, functionals: Functionals) -> Any:
-        """The means [B, M, F, c] alone, and `negative_log_marginal_likelihood`."""
+        """Only the means [B, M, F, c], and `negative_log_marginal_likelihood`."""
 
     @abc.abstractmethod
     def solve(self, columns: Tensor) -> Any:
         """``(K + S)^-1 columns`` for q columns of each channel.
 
         Args:
-            columns: [B, N, c, q]; c may be 1 where G is.
+            columns: [B, N, c, q]; c may be 1 if G is 1.
 
         Returns:
             The same shape, 0 at unobserved points, and `negative_log_marginal_likelihood`.
         """
 
     def respond(self, functionals: Functionals, columns: Tensor) -> Any:
-        """Functionals of what q columns of each channel say: ``cross (K + S)^-1 columns``.
+        """Functionals of the posterior means from q columns: ``cross (K + S)^-1 columns``.
 
         Args:
             functionals: `Flowed` or `Fixed`.
@@ -143,28 +143,28 @@ class Posterior(abc.ABC):
 
     @abc.abstractmethod
     def negative_log_marginal_likelihood(self) -> Tensor:
-        """Of each channel, [B, c], 0 without observations."""
+        """The negative log marginal likelihood of each channel, [B, c]; 0 without observations."""
 
     @abc.abstractmethod
     def select(self, channels: Any) -> Self:
-        """The posterior of the channels with the given indices, a list."""
+        """The posterior of the channels whose indices the list holds."""
 
     def amplification(self) -> Tensor | None:
-        """By how much the solution enlarges rounding errors of covariances, [B]; None if unknown.
+        """The factor by which the solution enlarges rounding errors, [B]; None if unknown.
 
-        With F such that ``F^T F = (K + S)^-1``, ``|F c| <= amplification * max |c| / s``.
+        For F with ``F^T F = (K + S)^-1`` it bounds ``|F c| <= amplification * max |c| / s``.
         """
         return None
 
     def without(self, examples: Tensor) -> Self:
-        """The posterior with those examples, bool [B], as if they had no observation.
+        """The posterior as if the examples, bool [B], had no observation.
 
-        For posteriors that know their `amplification`.
+        Only posteriors that know their `amplification` have it.
         """
         raise NotImplementedError
 
     def frugal(self, function: Callable[..., Any], *tensors: Tensor) -> Any:
-        """``function(self, *tensors)``, keeping little for the gradient.
+        """Calls ``function(self, *tensors)`` and keeps little for the gradient.
 
         Args:
             function: takes a posterior and the tensors, or nested structures of tensors, and
@@ -174,7 +174,7 @@ class Posterior(abc.ABC):
 
 
 def weighted(cross: Tensor, weights: Tensor) -> Tensor:
-    """Sums over the observed points of covariances times weights of q kinds.
+    """Sums covariances times q sets of weights over the observed points.
 
     Args:
         cross: [B, M, F, N].

@@ -27,19 +27,19 @@ class Observed:
         points: [B, N, d], finite where something is observed.
         values: [B, N, c], anything where unobserved.
         variance: [B, N, c], >= 0, +inf where unobserved.
-        kernel: of the prior.
+        kernel: the prior's kernel.
         noise: a key of `NOISE`.
         observation_variance: added to ``variance`` where observed, scalar or [c].
-        trains: what the marginal likelihood's gradient reaches, one of `TRAINS`: "all", or "kernel"
+        trains: the reach of the marginal likelihood's gradient, one of `TRAINS`: "all", or "kernel"
             to keep it from points, values and variance.
-        double_precision: whether float32 observations are to be computed in float64 where float32's
-            digits do not suffice (`tfpn.math.precision`).
-        floor_dtype: whose least noise variance holds; that of values by default.
-        by_factor: whether the posterior is by triangular systems, slower and more exact
-            (`tfpn.math.posterior.factored`); needs noise="shared".
-        stages: () for the marginal likelihood of all points, or (stage,), for that of some given
-            others: a tensor [B, N] that does not fall along the points. It is 0 at those that are
-            given, 1 at those whose likelihood it is, and 2 at those that it leaves out.
+        double_precision: whether to compute float32 observations in float64 where the digits of
+            float32 do not suffice (`tfpn.math.precision`).
+        floor_dtype: the dtype whose least noise variance holds. The default is that of values.
+        by_factor: whether the posterior uses triangular systems, which are slower and more exact
+            (`tfpn.math.posterior.factored`). It needs noise="shared".
+        stages: () for the marginal likelihood of all points. (stage,) for that of some points given
+            others: a tensor [B, N], not decreasing along the points. It is 0 at given points, 1 at
+            points whose likelihood it is, and 2 at points that are left out.
     """
 
     points: tf.Tensor
@@ -68,19 +68,19 @@ class Observed:
 
     @property
     def needs_float64(self) -> bool:
-        """Whether these are float32 observations that float64 is asked for."""
+        """Whether these are float32 observations to compute in float64."""
         return self.double_precision and self.values.dtype == tf.float32
 
     def widened(self) -> Self:
-        """The same in float64, if it needs that."""
+        """The same in float64 if `needs_float64`."""
         return self.cast(tf.float64) if self.needs_float64 else self
 
     def posterior(self) -> Posterior:
-        """The `Posterior`: what is not observed is replaced here, and influences nothing."""
+        """Makes the `Posterior`. Unobserved entries are replaced here, and influence nothing."""
         return NOISE[self.noise].posterior(self)
 
     def channel(self, index: Any) -> Self:
-        """One channel's observations alone."""
+        """The observations of one channel."""
         noise, kernel, here = self.observation_variance, self.kernel, slice(index, index + 1)
         return dataclasses.replace(
             self,
@@ -92,7 +92,7 @@ class Observed:
         )
 
     def noise_variance(self, given: Tensor) -> Tensor:
-        """``given`` with the observation noise, not below what the dtype resolves.
+        """``given`` plus the observation noise, raised to the least variance of the dtype.
 
         Args:
             given: variances [B, N], or [B, c, N] with noise for each channel.
@@ -109,13 +109,13 @@ class Observed:
     def finite_points(self) -> Tensor:
         """The points, with 0 for coordinates of padding that are not finite.
 
-        They are not masked by what is observed. So all layers share one tensor of points, and the
-        graph optimiser computes what depends on points alone once for a whole network.
+        Unobserved points are not masked. So all layers share one tensor of points, and the graph
+        optimiser computes its functions once for a whole network.
         """
         return tf.where(tf.math.is_finite(self.points), self.points, 0.0)
 
     def likelihood_noise(self, given: Tensor) -> Tensor:
-        """`noise_variance` as the marginal likelihood takes it."""
+        """The `noise_variance` for the marginal likelihood, with the gradient that it trains."""
         return self.noise_variance(tf.stop_gradient(given) if self.trains == "kernel" else given)
 
 
@@ -153,26 +153,26 @@ def _by_channel(observed):
 
 @dataclasses.dataclass(frozen=True)
 class NoiseForm:
-    """How the noise of an example's channels is taken.
+    """A form of the noise of an example's channels.
 
     Attributes:
-        posterior: makes the `Posterior` of an `Observed`.
-        each: whether every channel has noise of its own, and is observed at points of its own.
+        posterior: a function that makes the `Posterior` of an `Observed`.
+        each: whether every channel has its own noise and its own observed points.
     """
 
     posterior: Callable[[Observed], Posterior]
     each: bool = False
 
 
-# By the name that layers and models take. A further form needs its line here.
+# The forms by the names that layers and models take. To add one, add a line here.
 NOISE = {"shared": NoiseForm(_shared), "channel": NoiseForm(_by_channel, each=True)}
 
-# Whether channels with noise of their own have one prior or a prior each.
+# Whether channels with their own noise share one prior or have a prior each.
 PRIORS = ("shared", "channel")
 
 
 def _shared_variance(variance):
-    """Mean over the channels, [B, N]; +inf where the point is not observed."""
+    """The mean over the channels, [B, N]; +inf where the point is not observed."""
     channels = variance.shape[-1]
     if channels == 1:
         return variance[..., 0]

@@ -16,17 +16,17 @@ from tfpn.types import Tensor, Trains
 
 @dataclasses.dataclass(frozen=True)
 class SharedNoise(Posterior):
-    """Posterior of channels that share kernel and noise. Made by `factorise`.
+    """Posterior of channels that share kernel and noise. `factorise` makes it.
 
     Attributes:
-        kernel: scalar parameters, or one for each example.
+        kernel: a kernel with scalar parameters, or with one for each example.
         points: [B, N, d].
         values: [B, N, c], 0 where unobserved.
         noise: variances [B, N], positive, +inf where unobserved.
         covariance: K(X, X), [B, N, N].
-        whitener, log_det: of `tfpn.math.whiten`.
-        likelihood_data: values, noise and covariance as the marginal likelihood takes them, equal
-            to the above, with gradients for what it trains.
+        whitener, log_det: the results of `tfpn.math.whiten`.
+        likelihood_data: values, noise and covariance for the marginal likelihood. They equal the
+            above, but have gradients only for what it trains.
         stages: as in `tfpn.math.posterior.Observed`.
     """
 
@@ -122,17 +122,17 @@ def factorise(
     attempt: bool = False,
     stages: tuple = (),
 ) -> SharedNoise:
-    """A `SharedNoise`.
+    """Makes a `SharedNoise`.
 
-    The factorisation is in float64: among N readings of one place, float32's rounding of the
-    covariance matrix would count as a noise variance of some N times 1e-7 s^2.
+    The factorisation is in float64. With N readings of one place, float32's rounding of the
+    covariance matrix would count as a noise variance of about N times 1e-7 s^2.
 
     Args:
-        kernel, points, values, noise: as its attributes.
+        kernel, points, values, noise: as in `SharedNoise`.
         likelihood_noise: equal to ``noise``; the marginal likelihood's gradient goes here.
         trains: "all", or "kernel" to keep that gradient from points and values.
-        attempt: whether to factorise in the values' dtype instead, with NaN where that fails. Use
-            no example whose `SharedNoise.amplification` is NaN or large.
+        attempt: whether to factorise in the values' dtype instead, with NaN if that fails. Do not
+            use an example whose `SharedNoise.amplification` is NaN or large.
         stages: as in `tfpn.math.posterior.Observed`.
     """
     covariance = kernel.covariance(points, points)
@@ -156,7 +156,7 @@ def factorise(
 
 
 def _constant_in_points(covariance, kernel, points):
-    """The covariance matrix, with a gradient for the kernel's parameters alone."""
+    """The covariance matrix, with a gradient for only the kernel's parameters."""
 
     @tf.custom_gradient
     def same(covariance, *parameters):
