@@ -1,9 +1,9 @@
-"""Float32 observations computed in float64, where float32's digits do not suffice.
+"""Computes float32 observations in float64 where the digits of float32 do not suffice.
 
-Conditioning takes small differences of large numbers. What is left of the prior variance s^2 at a
-point that was read n times with noise variance v is v / n, which float32 loses where it is below
-some 1e-7 s^2. Close points make the covariance matrix K + S so ill-conditioned that N s^2 / v times
-float32's rounding counts. Float64 has the digits.
+Conditioning takes small differences of large numbers. Let a point be read n times with noise
+variance v. Then v / n is left of the prior variance s^2, and float32 loses it below about 1e-7 s^2.
+Close points make the covariance matrix K + S so ill-conditioned that N s^2 / v times float32's
+rounding counts. Float64 has enough digits.
 """
 
 import dataclasses
@@ -16,23 +16,24 @@ from tfpn.math.fusion import fusion
 from tfpn.math.posterior.channel import ChannelNoise
 from tfpn.math.shapes import axis_sizes
 
-# Where float32 does, see `in_float64_where_coarse`. Both limits were found by random points at the
-# paper's shapes. With shared noise no variance of 3,000 examples is then off by 7e-4 of itself.
+# The limits for float32, see `in_float64_where_coarse`. Both were found with random points at the
+# paper's shapes. With shared noise all variances of 3,000 examples then have relative errors below
+# 7e-4.
 _LARGEST_AMPLIFICATION = 400.0
 _LEAST_LEFT = 1e-3
-# Pairs (example, channel) are factorised in float32 too. One variance in a thousand is then off by
+# Pairs (example, channel) are also factorised in float32. One variance in a thousand is then off by
 # 2e-4, none of 50,000 by 4e-4, and no likelihood by more than 2e-4.
 _LARGEST_PAIR_AMPLIFICATION = 200.0
-_FEW = 4  # examples that are computed in float64 at a time
+_FEW = 4  # number of examples that are computed in float64 at a time
 
-_EXAMPLES = "examples"  # rows of tensors with an axis of examples
+_EXAMPLES = "examples"  # the kind of rows of tensors with an axis of examples
 
 
 def in_double_precision(method):
-    """Decorator: observations that ask for it are computed in float64, and results rounded back.
+    """Decorates a method: it computes in float64 if the observations ask for it, and rounds back.
 
-    The method's first argument is a `tfpn.math.posterior.Observed`; all others are tensors, or what
-    `tf.nest` takes apart into tensors, None and anything else, which stays as it is.
+    The method's first argument is a `tfpn.math.posterior.Observed`. All others are tensors, or
+    structures that `tf.nest` flattens into tensors. None and other objects stay as they are.
     """
 
     @functools.wraps(method)
@@ -43,7 +44,7 @@ def in_double_precision(method):
 
 
 def in_float64(function, observed, *others):
-    """``function(observed, *others)``, in float64 if the observations ask for it."""
+    """Calls ``function(observed, *others)``, in float64 if the observations ask for it."""
     if not observed.needs_float64:
         return function(observed, *others)
     others = tf.nest.map_structure(functools.partial(_cast, tf.float64), others)
@@ -58,16 +59,16 @@ def _cast(dtype, value):
 def in_float64_where_coarse(function, observed, operator):
     """Mean, variance and likelihood in float32, and for coarse examples in float64.
 
-    With shared noise the covariance matrix is factorised in float64 in any case. Float32 rounds
-    covariances with the points by eps = 6e-8 of s^2, which the whitener enlarges by up to
-    `Posterior.amplification`; and a difference to the prior variance loses the digits that are left
-    of it. An example is coarse where either is large. Where the amplification is not known, all
-    examples are.
+    With shared noise the covariance matrix is always factorised in float64. Float32 rounds
+    covariances with the points by eps = 6e-8 of s^2. The whitener enlarges this by up to
+    `Posterior.amplification`. The difference to the prior variance also loses digits if little of
+    it is left. An example is coarse if one of these effects is large. If the amplification is
+    unknown, all examples are coarse.
 
-    With noise for each channel a pair (example, channel) is coarse by itself where its
-    amplification is large, and all pairs of an example where the others leave too little. All
-    others are factorised in float32 as well: then rounding counts as a noise variance that is small
-    beside what the pair has.
+    With noise for each channel, a pair (example, channel) is coarse if its amplification is large.
+    All pairs of an example are coarse if the other pairs leave too little of the prior variance.
+    All other pairs are also factorised in float32. The rounding then counts as a noise variance
+    that is small beside the pair's noise.
 
     Args:
         function: takes a posterior, an operator's functionals, the operator and its outputs' prior
@@ -99,7 +100,7 @@ def in_float64_where_coarse(function, observed, operator):
     coarse = amplification > _LARGEST_AMPLIFICATION
     prior_variance = operator.prior_variance(observed.kernel)
     mean, variance, nll = function(
-        posterior.without(coarse),  # whose numbers float32 may not even hold
+        posterior.without(coarse),  # float32 may not even hold their numbers
         operator.functionals(observed.kernel),
         operator,
         prior_variance,
@@ -114,7 +115,7 @@ def in_float64_where_coarse(function, observed, operator):
 
 
 def _pairs_where_coarse(observed, operator):
-    """`in_float64_where_coarse` of channels with noise of their own."""
+    """`in_float64_where_coarse` for channels with their own noise."""
 
     def mixed(observed, operator, **options):
         kernel, weights = observed.kernel, tf.transpose(operator.weights, [1, 0, 2])
@@ -123,7 +124,7 @@ def _pairs_where_coarse(observed, operator):
         )
 
     mean, variance, nll, fine = mixed(observed, operator, limit=_LARGEST_PAIR_AMPLIFICATION)
-    # What float32 leaves of the prior variance that an example's fine pairs add to an output.
+    # The prior variance that an example's fine pairs add to an output, to compare with the rest.
     prior = tf.matmul(tf.cast(fine, variance.dtype), operator.prior_variances(observed.kernel))
     enough = tf.reduce_all(variance >= _LEAST_LEFT * tf.expand_dims(prior, 1), axis=[1, 2])
     fine &= tf.expand_dims(enough, 1)
@@ -143,7 +144,7 @@ def _each_example(factors, tensor):
 
 
 def _coarse_in_float64(function, coarse, observed, operator):
-    """The function of the examples where ``coarse``, bool [B], in float64; 0 for all others."""
+    """The function's results in float64 for examples where ``coarse`` [B] is True; 0 for others."""
     batch, queries = axis_sizes(operator.query)[:2]
     count, channels, out = operator.weights.shape
     numbers = queries * count * largest(axis_sizes(observed.points)[1], out)
@@ -153,7 +154,7 @@ def _coarse_in_float64(function, coarse, observed, operator):
     )
     functionals = operator.functionals(kernel)
     rows = observed.points, observed.values, observed.variance, observed.stages, functionals.query
-    # What the flows make of the kernel is found outside of the loop, which ONNX can translate.
+    # The flows act on the kernel outside of the loop, so that ONNX can translate them.
     whole = kernel, observed.observation_variance, operator.prior_variance(kernel), operator
     given = rows, whole, functionals.kernel
     flat_rows, flat_whole = tf.nest.flatten(rows), tf.nest.flatten(given[1:])
@@ -171,7 +172,7 @@ def _coarse_in_float64(function, coarse, observed, operator):
             observation_variance=noise,
             stages=stages,
         )
-        with fusion(False):  # which is for whole batches
+        with fusion(False):  # fusion is for whole batches
             found = function(
                 some.posterior(),
                 dataclasses.replace(functionals, query=query, kernel=flowed),
@@ -197,7 +198,7 @@ class _Chosen:
 
     Args:
         chosen: bool [B].
-        length: examples at a time.
+        length: number of examples at a time.
     """
 
     def __init__(self, chosen, length):
@@ -208,7 +209,7 @@ class _Chosen:
         self._order = tf.pad(order, [[0, length]])  # the last block is filled up
 
     def rows(self, index):
-        """The block's examples, and which of them are not padding."""
+        """The block's examples, and whether each of them is no padding."""
         start = index * self._length
         return {
             _EXAMPLES: tf.slice(self._order, [start], [self._length]),

@@ -1,6 +1,6 @@
-"""A convolution's output as a process: joint over query points, channel by channel.
+"""A convolution's output as a process: joint over query points, for each channel.
 
-Posteriors are by triangular systems here (`tfpn.math.posterior.factored`), as differences of
+Posteriors use triangular systems here (`tfpn.math.posterior.factored`), because differences of
 covariances between many close points need all digits.
 """
 
@@ -14,16 +14,16 @@ from tfpn.math.shapes import sizes
 
 
 def process_marginals(way, observed, operator, beside):
-    """Mean and variance of each output at the operator's query points, [B, M, c_out] each.
+    """Mean and variance of each output at the operator's query points, each [B, M, c_out].
 
-    The query points are taken in pieces, so that beside the results the memory does not grow with
-    their number.
+    The query points are taken in pieces. So only the results need memory that grows with their
+    number.
 
     Args:
         way: a `tfpn.math.uncertainty.Uncertainty`.
         observed: `tfpn.math.posterior.Observed`.
         operator: `tfpn.math.operator.Operator`.
-        beside: what goes beside the observations' variance, or None.
+        beside: the tensor beside the observations' variance (`Uncertainty`), or None.
     """
     mean, variance = operator.bias, 0.0
     for some, part in _parts(observed, operator, beside):
@@ -45,7 +45,7 @@ def process_marginals(way, observed, operator, beside):
 def process_covariance(way, observed, operator, beside):
     """Covariances of each output between the query points, [B, c_out, M, M].
 
-    Takes some 32 bytes in float64 for each number of the covariance, and little beside.
+    It takes about 32 bytes in float64 for each number of the covariance, and little more.
 
     Args:
         way, observed, operator, beside: as in `process_marginals`.
@@ -54,14 +54,14 @@ def process_covariance(way, observed, operator, beside):
 
 
 def _parts(observed, operator, beside):
-    """The input channels, together or, where they are independent, one at a time, without bias."""
+    """The input channels without bias: together, or one at a time if they are independent."""
     observed = dataclasses.replace(observed, by_factor=True)
     operator = dataclasses.replace(operator, bias=tf.zeros_like(operator.bias))
     if not NOISE[observed.noise].each:
         return [(observed, operator)]
     if beside is not None:
         raise ValueError(
-            "the process of features whose errors go together (draws, factors or a covariance) "
+            "the process of features with joint errors (draws, factors or a covariance) "
             f"needs noise='shared', found {observed.noise!r}."
         )
     return [

@@ -1,8 +1,8 @@
 """Random numbers that are the same everywhere.
 
-TensorFlow's own generators give other numbers in compiled functions. Here a number is a hash of
-its index (SplitMix64), in whole numbers: the same on every device, compiled or not, in float32 and
-float64, and the first ones do not depend on how many there are. It takes no longer.
+TensorFlow's own generators give other numbers in compiled functions. Here a number is a hash of its
+index (SplitMix64), in whole numbers. So it is the same on every device, compiled or not, in float32
+and float64. The first numbers do not depend on how many you draw. This takes no longer.
 """
 
 import tensorflow as tf
@@ -10,16 +10,16 @@ import tensorflow as tf
 from tfpn.types import DType, Tensor
 
 _STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-_BITS = 23  # of a uniform number; half a step from 0 and from 1
+_BITS = 23  # bits of a uniform number, which keeps half a step from 0 and from 1
 
 
 def uniform(shape: Tensor, seed: Tensor, dtype: DType) -> Tensor:
-    """Uniform numbers between 0 and 1, which float32 holds.
+    """Uniform numbers between 0 and 1 that float32 can hold exactly.
 
     Args:
         shape: a list of numbers and integer tensors.
         seed: integer tensor [2].
-        dtype: of the result.
+        dtype: dtype of the result.
 
     Example:
 
@@ -39,7 +39,7 @@ def uniform(shape: Tensor, seed: Tensor, dtype: DType) -> Tensor:
 
 
 def normal(shape: Tensor, seed: Tensor, dtype: DType) -> Tensor:
-    """Standard normal numbers; the arguments are those of `uniform`."""
+    """Standard normal numbers; arguments as in `uniform`."""
     return tf.math.ndtri(uniform(shape, seed, dtype))
 
 

@@ -9,9 +9,9 @@ from tfpn.types import Tensor
 
 
 def middle(points: Tensor, known: Tensor) -> Tensor:
-    """The middle of the box around each example's known points, 0 without any, [B, 1, d].
+    """The middle of the box around each example's known points, or 0 without any, [B, 1, d].
 
-    It moves with the points, and listing one of them twice changes nothing.
+    It moves with the points. A point that is listed twice does not change it.
 
     Args:
         points: [B, N, d], finite.
@@ -24,15 +24,15 @@ def middle(points: Tensor, known: Tensor) -> Tensor:
 
 
 def ranks(points, known, std, values):
-    """Each observed point's number in their order along a fixed direction, [B, G, N].
+    """The rank of each observed point along a fixed direction, [B, G, N].
 
-    Points of one place come in the order of what was read there.
+    Points at one place are sorted by their readings.
 
     Args:
         points: [B, N, d].
         known: bool [B, G, N].
         std: [B, G, N].
-        values: [B, N, c], or None where all that is known of a point is its place.
+        values: [B, N, c], or None if only the places of points are known.
     """
     direction = np.sqrt(1.0 + np.arange(points.shape[-1])) % 1.0 + 0.5
     along = zip(tf.unstack(points, axis=-1), direction.tolist(), strict=True)

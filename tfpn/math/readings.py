@@ -1,15 +1,15 @@
-"""When something was read: weights of entries, indicators of readings, and their numbers.
+"""The times of readings: weights of entries, indicators of readings, and their counts.
 
-A time series may list a time more than once, each time with some of its channels, and clocks differ
-in their last digits. The functions here give the same for any listing of the same readings, and
-what they give changes continuously with the times. Within a ``width``, below which times are taken
-for one, the weight of what is told apart rises with the distance d by
+A time series may list a time more than once, each time with some of its channels. Clocks also
+differ in their last digits. The functions here give the same result for any listing of the same
+readings, and their results are continuous in the times. Two times become distinct within a
+``width``. Their distinction rises with the distance d by
 
     s(d) = u^2 (3 - 2 u),   u = min((d / width)^2, 1),
 
-from 0, where it is flat up to the third derivative, to 1: for times a thousandth of the width apart
-s is 3e-12. In a chain of close times the weights rise with the distance itself, so that a stretch
-of time that is read densely counts as many times as it is widths long.
+from 0, where it is flat up to the third derivative, to 1. For times a thousandth of the width apart
+s is 3e-12. In a chain of close times the weights rise with the distance itself. So a densely read
+stretch of time counts as many times as it is widths long.
 """
 
 import math
@@ -18,32 +18,32 @@ import tensorflow as tf
 
 from tfpn.math.missing import missing_mask, penalty
 
-# Weights below this count as 0: what they would add to a result is less than float32 resolves.
+# Weights below this count as 0: float32 does not resolve their contribution to a result.
 _LEAST_WEIGHT = 1e-10
 
-# Part of the width that small distances have to cover before an entry for it to end a chain.
+# Small distances before an entry have to cover this part of the width for it to end a chain.
 _CHAIN = 0.25
 
-# Variance that an entry of weight 1/2 has besides: that of the models' noise, as signals have 1.
+# The variance added to an entry of weight 1/2: that of the models' noise, for a signal of 1.
 _HALF = 0.01
 
 
 def entry_weights(times, variance, width):
-    """How far each entry tells of a time of its own: 0 for repetitions and padding, 1 if alone.
+    """How far each entry counts as a time of its own: 0 for repetitions and padding, 1 if alone.
 
-    With g the distance to the entry before in the order of time, in widths and at most 1, the
-    weight is
+    Let g be the distance to the previous entry in time, in widths and at most 1. The weight is
 
         (1 - m) s(g) + m g,   m = s(c / 0.25),   c = sum of g (1 - s(g)) (1 - s(d)),
 
-    the sum over all entries before, at the distance d. So ``s(g)`` is the weight of the second of
-    two times, and g that of an entry in a chain of close ones, whose weights sum up to its length
-    in widths. Of entries at one time the first listed is the one that counts.
+    with the sum over all earlier entries, at the distance d. So the second of two times has the
+    weight ``s(g)``. An entry in a chain of close times has the weight g, and the weights of the
+    chain sum to its length in widths. If several entries have one time, the first listed one
+    counts.
 
     Args:
         times: [B, N, 1], anything where no channel is observed.
         variance: [B, N, c], +inf where unobserved.
-        width: scalar, distance from which two times are two.
+        width: scalar, the distance from which two times are fully distinct.
 
     Returns:
         [B, N, 1] in the dtype of ``variance``.
@@ -70,16 +70,17 @@ def entry_weights(times, variance, width):
     gap = tf.reduce_min(distance, axis=-1)
     alone = _smooth(tf.square(gap))
     small = gap * (1.0 - alone) * seen
-    # 0 where nothing is before, as the distance is 1 there.
+    # This is 0 without an earlier entry, because the distance is 1 there.
     covered = tf.linalg.matvec(1.0 - _smooth(tf.square(distance)), small)
     chained = _smooth(tf.minimum(tf.square(covered / _CHAIN), 1.0))
     return ((alone + chained * (gap - alone)) * seen)[..., None]
 
 
 def faded(variance, weights):
-    """The variance of entries raised by ``0.01 (1 / weight - 1)``, to +inf at the weight 0.
+    """The variance of entries plus ``0.01 (1 / weight - 1)``, which is +inf for the weight 0.
 
-    So a second reading of one time tells nothing new, and ever more as the times part.
+    So a second reading at one time tells nothing new, and tells more the farther the times are
+    apart.
 
     Args:
         variance: [B, N, c].
@@ -94,16 +95,16 @@ def faded(variance, weights):
     variance = tf.convert_to_tensor(variance)
     weights = tf.convert_to_tensor(weights, variance.dtype)
     some = weights > _LEAST_WEIGHT
-    # Not below 0: rounding may leave a weight above 1.
+    # Rounding may leave a weight above 1, so this is kept at 0 or above.
     more = _HALF * tf.nn.relu(1.0 / tf.where(some, weights, 1.0) - 1.0)
     return variance + tf.where(some, more, tf.constant(math.inf, variance.dtype))
 
 
 def reading_indicators(times, variance, width):
-    """For each entry and channel 1 if the channel was read at the entry's time, 0 if not.
+    """For each entry and channel: 1 if the channel was read at the entry's time, 0 if not.
 
-    A reading at any entry of the same time counts; one at another time, at the distance d, makes
-    the indicator ``1 - s(d)``, and several together one less the product of their ``s(d)``.
+    Readings of all entries at the same time count. A reading at the distance d makes the indicator
+    ``1 - s(d)``. Several readings make it 1 minus the product of their ``s(d)``.
 
     Args:
         times, variance, width: as in `entry_weights`.
@@ -123,7 +124,7 @@ def reading_indicators(times, variance, width):
     readings = _readings(variance)
     times = tf.where(tf.reduce_max(readings, axis=-1) > 0.0, times[..., 0], 0.0)
     apart = _smooth(_relative(times[:, :, None] - times[:, None], width))
-    # exp(log(1e-30)) vanishes beside 1 in either precision.
+    # exp(log(1e-30)) vanishes beside 1 in both precisions.
     logs = tf.math.log(tf.maximum(apart, tf.constant(1e-30, apart.dtype)))
     return 1.0 - tf.exp(tf.matmul(logs, readings))
 

@@ -1,7 +1,7 @@
-"""Computing again in the gradient what would take much memory to keep.
+"""Computes tensors again in the gradient, if keeping them would take much memory.
 
-What a training step keeps for its gradient is most of its memory, and some of the largest tensors
-take little time to compute.
+Most memory of a training step holds tensors for its gradient. Some of the largest take little time
+to compute.
 """
 
 import tensorflow as tf
@@ -10,15 +10,15 @@ from tfpn.math.fusion import fusion, is_active
 
 
 def recomputed(function, *structures):
-    """``function(*structures)``, of which nothing but their tensors is kept for the gradient.
+    """Calls ``function(*structures)`` and keeps only the tensors of its arguments for the gradient.
 
-    ``tf.recompute_grad`` gives zeros where a function has no gradient; here it stays None, so that
-    what must not be differentiated still raises its error if, and only if, it is.
+    If a function has no gradient, ``tf.recompute_grad`` gives zeros. Here the gradient stays None.
+    So tensors that must not be differentiated raise their error if, and only if, they are.
 
     Args:
-        function: takes the structures and returns a tuple of tensors. What it reads apart from its
-            arguments gets no gradient.
-        structures: floating tensors, or what `tf.nest` takes apart into such.
+        function: takes the structures and returns a tuple of tensors. Anything else that it reads
+            gets no gradient.
+        structures: floating tensors, or structures that `tf.nest` flattens into them.
 
     Returns:
         What ``function`` returns.
@@ -33,7 +33,7 @@ def recomputed(function, *structures):
     >>> round(float(tape.gradient(y, x)), 4)
     1.0
     """
-    active = is_active()  # the gradient is asked for outside of the context
+    active = is_active()  # TensorFlow calls the gradient outside of the context
 
     @tf.custom_gradient
     def apply(*tensors):
@@ -50,10 +50,10 @@ def recomputed(function, *structures):
 
 
 def available_after(upstream, tensors):
-    """The tensors, but in a graph not before ``upstream``, the gradients that arrive.
+    """The tensors, which a graph computes only after ``upstream``, the arriving gradients.
 
-    Otherwise what is computed again would be computed early, or merged with the first computation
-    by the graph optimiser, and kept.
+    Otherwise TensorFlow would compute the tensors early, or the graph optimiser would merge the two
+    computations. Either would keep the tensors.
     """
     with tf.control_dependencies(upstream):
         return [tf.identity(tensor) for tensor in tensors]

@@ -1,15 +1,15 @@
 """Kriging of readings that arrive one after the other.
 
-The covariance matrix of N readings has a Cholesky factor L. Those of m more readings border it:
+The covariance matrix A of N readings has a Cholesky factor L. m more readings border both:
 
     A' = [[A, k], [k^T, c]]    L' = [[L, 0], [l^T, M]]    l = L^-1 k   M M^T = c - l^T l
 
-A is that of the readings with their noise, and of the trend with its prior V. With the values y and
-the white values ``w = L^-1 y``, what `tfpn.math.kriging.krige` finds is
+A includes the readings' noise and the trend with its prior V. With the values y and the white
+values ``w = L^-1 y``, the results of `tfpn.math.kriging.krige` are
 
     mean = (L^-1 k_q)^T w     var = k(q, q) - |L^-1 k_q|^2     q = |w|^2
 
-All is in float64. A reading that is not there (variance +inf) has a row of the identity.
+All is in float64. A missing reading (variance +inf) has a row of the identity.
 """
 
 import dataclasses
@@ -25,16 +25,17 @@ from tfpn.types import Tensor
 
 @dataclasses.dataclass(frozen=True)
 class Sequence:
-    """Readings so far, in G groups of C / G channels: 1, or a group for each channel.
+    """The readings so far, in G groups of C / G channels: 1 group, or one for each channel.
 
-    Made by `start`, and not changed: `update` gives another one.
+    `start` makes a sequence, and `update` makes another one from it. A sequence does not change.
 
     Attributes:
-        kernel: of the field without its trend, scalar parameters or those of each channel.
-        noise: variance of a reading's noise beside the given one, [G].
+        kernel: the kernel of the field without its trend, with scalar parameters or one for each
+            channel.
+        noise: variance to add to the given variance of a reading, [G].
         trend_variance: the diagonal of V, [p].
         points: [B, N, d].
-        basis: the trend's basis functions there, [B, N, p].
+        basis: the trend's basis functions at the points, [B, N, p].
         seen: 1 where there is a reading and 0 elsewhere, [B, G, N].
         factor: L, [B, G, N, N].
         white: w, [B, G, N, C / G].
@@ -50,13 +51,14 @@ class Sequence:
     white: tf.Tensor
 
     def update(self, points: Tensor, basis: Tensor, values: Tensor, variance: Tensor) -> Self:
-        """The same with m more readings of every example.
+        """A sequence with m more readings of every example.
 
         Args:
             points: [B, m, d].
             basis: [B, m, p].
             values: [B, m, C], anything where nothing was read.
-            variance: [B, m, C], +inf where nothing was read; of channels in one group alike.
+            variance: [B, m, C], +inf where nothing was read. The channels of a group are read
+                together.
 
         Raises:
             tf.errors.InvalidArgumentError: if the factor is not finite.
@@ -103,7 +105,7 @@ class Sequence:
             dof: as in `tfpn.math.kriging.krige`.
 
         Returns:
-            Mean and variance [B, M, C], and the factor [B, C] by which variances are multiplied.
+            Mean and variance [B, M, C], and the factor of the variances [B, C].
         """
         cross = self._covariance(self.points, self.basis, query, basis) * self.seen[..., None]
         white = tf.linalg.triangular_solve(self.factor, cross)  # [B, G, N, M]
@@ -128,7 +130,7 @@ class Sequence:
         return tf.reshape(found, [tf.shape(found)[0], -1])
 
     def _covariance(self, first, first_basis, second, second_basis):
-        """Of two sets of points, trend included, [B, G, N, M]."""
+        """The covariance between two sets of points, including the trend, [B, G, N, M]."""
         smooth = self.kernel.covariance(first[:, None], second[:, None])
         trend = tf.matmul(first_basis * self.trend_variance, second_basis, transpose_b=True)
         return smooth + trend[:, None]
@@ -146,11 +148,11 @@ def start(
     """A `Sequence` without a reading.
 
     Args:
-        kernel: as its attribute, in float64.
+        kernel: as in `Sequence`, in float64.
         noise: scalar, or [channels].
         trend_variance: [p].
         examples, dim, channels: B, d and C.
-        each: whether channels are read apart, with noise of their own.
+        each: whether each channel is read independently, with its own noise.
 
     Example: two readings, one after the other.
 

@@ -1,4 +1,4 @@
-"""Shapes of which some sizes are known only when run, in few operations of a graph."""
+"""Shapes with sizes that are unknown until the run, in few operations of a graph."""
 
 import math
 
@@ -6,7 +6,7 @@ import tensorflow as tf
 
 
 def sizes(tensor):
-    """The size of each axis: a number, None if it is the only one not known, else a scalar tensor.
+    """The size of each axis: a number if known, None for a single unknown size, else a tensor.
 
     Example:
 
@@ -22,7 +22,7 @@ def sizes(tensor):
 
 
 def reshape(tensor, shape):
-    """``tf.reshape`` to a list of what `sizes` gives, or of products of it as lists.
+    """``tf.reshape`` to a list of entries from `sizes`, or of lists whose product is a size.
 
     Example:
 
@@ -41,9 +41,9 @@ def _product(factors):
 
 
 def axis_sizes(tensor):
-    """The sizes of all axes: numbers where they are known, else scalar tensors.
+    """The sizes of all axes: numbers if they are known, else scalar tensors.
 
-    Unlike `sizes`, for arithmetic with them.
+    Unlike those of `sizes`, you can compute with all of them.
     """
     dynamic = tf.shape(tensor)
     return [dynamic[i] if size is None else size for i, size in enumerate(tensor.shape)]

@@ -1,15 +1,15 @@
 """The stochastic diagonal estimator (the paper's appendix on PhysioNet 2012).
 
-With probes z_p of independent entries of mean 0 and variance 1 and the posterior covariance B of
-all outputs at all query points, ``E[z * B z]`` is B's diagonal. B is never formed: it is applied to
-the probes by the operations that define it,
+Let B be the posterior covariance of all outputs at all query points. For probes z_p with
+independent entries of mean 0 and variance 1, ``E[z * B z]`` is B's diagonal. B is never formed. The
+operations that define it are applied to the probes,
 
     B z = sum_i W_i [sum_j k_ij(X', X') u_j - k_i(X', X) (K + S)^-1 sum_j k_j(X', X)^T u_j]
     u_j = W_j^T z
 
-one row of operators and some examples at a time. It is unbiased; the error of an entry has the
-variance ``sum_off-diagonal B^2 / P`` with Rademacher probes (+1 or -1), to which Gaussian ones add
-``2 diagonal^2 / P``.
+for one row of operators and some examples at a time. The estimate is unbiased. With Rademacher
+probes (+1 or -1) the error of an entry has the variance ``sum_off-diagonal B^2 / P``. Gaussian
+probes add ``2 diagonal^2 / P``.
 """
 
 import dataclasses
@@ -31,12 +31,12 @@ _EXAMPLES = "examples"
 
 @dataclasses.dataclass(frozen=True)
 class Estimator:
-    """How the diagonal is estimated.
+    """The settings of the estimate.
 
     Attributes:
         num_probes: P.
         probes: one of `PROBES`.
-        seed: of the probes, integer or integer tensor [2].
+        seed: seed of the probes, an integer or an integer tensor [2].
     """
 
     num_probes: int
@@ -49,9 +49,9 @@ def probe_vectors(probes, shape, seed, dtype):
 
     Args:
         probes: "rademacher" (+1 or -1) or "gaussian".
-        shape: of the result.
+        shape: shape of the result.
         seed: integer tensor [2].
-        dtype: float type.
+        dtype: a float dtype.
     """
     if probes == "gaussian":
         return tf.random.stateless_normal(shape, seed, dtype=dtype, alg="philox")
@@ -101,7 +101,7 @@ class _Sweep:
         _, queries, operators, size = axis_sizes(cross)
         _, channels, out = weights.shape
         self.operators = operators
-        # Of all that is alive at once: kernels and what leads to them, W_j^T z, and outputs.
+        # The numbers in memory at once: kernels and their intermediate results, W_j^T z, outputs.
         numbers = queries * (
             operators * (4 * queries + size) + num_probes * (2 * operators * channels + 3 * out)
         )
@@ -109,7 +109,7 @@ class _Sweep:
         self.count = -(-batch // self._length) * operators
 
     def rows(self, index):
-        """The block's examples; the last block is filled up with examples that do not count."""
+        """The block's examples; examples that do not count pad the last block."""
         example = index // self.operators * self._length + tf.range(self._length)
         valid = example < self.examples
         return {_EXAMPLES: tf.where(valid, example, 0), "valid": valid}
@@ -144,14 +144,14 @@ def _at_points(plan, vectors, cross, weights):
 
 
 def _quadratic_forms(plan, vectors, cross, solved, operator, kernel):
-    """``mean_p z_p * (B z_p)``, [B, M, c_out]; ``solved`` [B, N, P c_in] is of `_at_points`."""
+    """``mean_p z_p * (B z_p)``, [B, M, c_out]; ``solved`` [B, N, P c_in] is from `_at_points`."""
     _, queries, num_probes, out = axis_sizes(vectors)
     count, channels, _ = operator.weights.shape
 
     def function(block, cross, solved, query, weights, drift, diffusion, *parameters):
         row, length = block.index % count, tf.shape(query)[0]
         probes = plan.probes(block, vectors)
-        # k_ij for this i and all j, [b, M, K M], and all W_j^T z, [b, K M, P c_in].
+        # These are k_ij for this i and all j, [b, M, K M], and all W_j^T z, [b, K M, P c_in].
         prior = tf.nest.pack_sequence_as(kernel, parameters)
         with fusion(False):
             kernels = prior.flowed(drift[row] - drift, diffusion[row] + diffusion)(query, query)

@@ -1,17 +1,17 @@
 """Draws of Gaussian process priors as sums of plane waves (random Fourier features).
 
 A stationary prior is a mean over its spectrum of plane waves with random amplitudes. Every plane
-wave is an eigenfunction of a flow ``exp(D)``, and its integral over a box or a disc is a closed
-form. With F frequencies omega_j, and for each channel a_j and b_j standard normal,
+wave is an eigenfunction of a flow ``exp(D)``. Its integral over a box or a disc has a closed form.
+With F frequencies omega_j, and with standard normal a_j and b_j for each channel,
 
     f(x)           = s / sqrt(F) sum_j a_j cos(omega_j . x) + b_j sin(omega_j . x)
     (exp(D) f)(x)  = the same with a_j - i b_j times exp(i w . beta - w . Sigma w / 2), w = omega_j
 
-Frequencies are constants for gradients. What a draw owes to the kernel's parameters is in its
-amplitudes: they are weighted by the root of the spectral density relative to that of the draw,
-which is 1, with the right derivative. So priors of several channels can share frequencies, which
-makes one product of all of them. In the plane each set of frequencies is turned by a random angle,
-so that no direction is special to the law of a draw.
+Frequencies are constants for gradients. A draw depends on the kernel's parameters by its
+amplitudes. Their weight is the root of the spectral density relative to that of the draw. The
+weight is 1, with the right derivative. So priors of several channels can share frequencies, and one
+product serves all of them. In the plane each set of frequencies is turned by a random angle, so the
+distribution of a draw has no special direction.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from tfpn.math.random import normal, uniform
 from tfpn.math.shapes import reshape, sizes
 from tfpn.types import Tensor
 
-# Below this the mean of cosines is J_1, beyond it Hankel's expansion, both to 1e-15.
+# J_1 is a mean of cosines below this argument, and Hankel's expansion beyond it, both to 1e-15.
 _FAR_BESSEL = 25.0
 _BESSEL_NODES = 64
 _HANKEL_TERMS = 20
@@ -36,14 +36,14 @@ _HANKEL_TERMS = 20
 
 @dataclasses.dataclass(frozen=True)
 class Waves:
-    """S functions of c channels for each example, as sums of F plane waves. Made by `draw_waves`.
+    """S functions of c channels for each example, as sums of F plane waves from `draw_waves`.
 
     Attributes:
         frequencies: omega [S, F, d].
-        amplitudes: of cosines and sines [S, 2 F, c], the same for all examples.
-        centre: of each example's points [B, 1, d], from which waves are measured.
-        phases: added to the waves' angles, in turns, [B, S, 1, F], or None.
-        wide: whether float32 angles are computed in float64.
+        amplitudes: amplitudes of cosines and sines [S, 2 F, c], the same for all examples.
+        centre: the point of each example where the waves' angles are 0, [B, 1, d].
+        phases: phases to add to the waves' angles, in turns, [B, S, 1, F], or None.
+        wide: whether to compute float32 angles in float64.
     """
 
     frequencies: tf.Tensor
@@ -60,7 +60,7 @@ class Waves:
         """The functions' integrals over a region, [B, S, c].
 
         Args:
-            region: dict of a ``box`` or a ``disc``, as `Kernel.integrals` takes it.
+            region: dict of a ``box`` or a ``disc``, as in `Kernel.integrals`.
         """
         dim = self.frequencies.shape[-1]
         if "box" in region:
@@ -78,12 +78,12 @@ class Waves:
         return self._sum(cosines * factor, sines * factor)[:, :, 0]
 
     def _cosines(self, points):
-        """Cosines and sines of the waves at points, [B, S, N, F] each."""
+        """Cosines and sines of the waves at points, each [B, S, N, F]."""
         points, centre, frequencies = (
             tf.cast(t, tf.float64) if self.wide else t
             for t in (points, self.centre, self.frequencies)
         )
-        # Not a product of matrices, which may be of lower precision on a GPU.
+        # This avoids a matrix product, which may have a lower precision on a GPU.
         relative = tf.unstack((points - centre)[:, None, :, None], axis=-1)
         frequencies = tf.unstack(frequencies[:, None] / (2.0 * math.pi), axis=-1)
         turns = tf.add_n([x * f for x, f in zip(relative, frequencies, strict=True)])
@@ -113,19 +113,19 @@ def draw_waves(
     fresh: bool,
     wide: bool = False,
 ) -> Waves:
-    """Draws of zero-mean priors with a kernel.
+    """Draws functions of zero-mean priors with a kernel.
 
     Args:
-        kernel: with parameters that all channels share, or with some for each channel.
+        kernel: a kernel with parameters for all channels together, or for each channel.
         channels: c.
         centre: [B, 1, d], where the angle of waves is 0.
-        samples: S, independent of each other.
+        samples: S, the number of independent draws.
         waves: F.
         seed: integer tensor [2].
-        fresh: whether examples have draws of their own. They then share amplitudes, with
-            independent phases, which makes the draws of different examples uncorrelated, and
-            independent as F grows. Otherwise all examples have the same draws.
-        wide: as of `Waves`.
+        fresh: whether examples have their own draws. They share amplitudes, but have independent
+            phases. So the draws of different examples are uncorrelated, and become independent as F
+            grows. Otherwise all examples have the same draws.
+        wide: as in `Waves`.
 
     Returns:
         `Waves`, of c channels.
@@ -154,7 +154,7 @@ def draw_waves(
 
 
 def _turned(vectors, angle):
-    """Vectors [S, F, 2] by angles [S, 1]."""
+    """Turns vectors [S, F, 2] by angles [S, 1]."""
     x, y = tf.unstack(vectors, axis=-1)
     cosine, sine = tf.cos(angle), tf.sin(angle)
     return tf.stack([cosine * x - sine * y, sine * x + cosine * y], axis=-1)

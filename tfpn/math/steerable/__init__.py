@@ -1,6 +1,6 @@
 """Fields on the plane that rotations turn, and flows that commute with rotations.
 
-`tfpn.math.steerable.fields` says what a field type is.
+`tfpn.math.steerable.fields` defines field types.
 """
 
 from tfpn.math.steerable.convolution import steerable_convolve

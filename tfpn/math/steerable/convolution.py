@@ -1,17 +1,17 @@
-r"""A = sum_k W_k (I x exp(M_k)) on a GP posterior, for fields that SO(2) rotates.
+r"""A = sum_k W_k (I x exp(M_k)), applied to a GP posterior, for fields that SO(2) rotates.
 
 The fields are n copies of a small representation rho, and each generator M_k acts on one copy. The
-mixings W_k commute with rotations, so (Schur's lemma) they map frequency alpha to itself, by a real
-number for each pair of copies of a scalar and a complex number w for others. With
-``z_alpha^k`` the complex field that the k-th flow makes of one copy, and H^kk' the posterior
-covariance ``E[z^k conj z^k']``, which is the same for all copies of equal noise,
+mixings W_k commute with rotations. So by Schur's lemma they map frequency alpha to itself: by a
+real number for each pair of copies of a scalar, and by a complex number w for other fields. Let
+``z_alpha^k`` be the complex field that the k-th flow makes of one copy. Its posterior covariance
+H^kk' = ``E[z^k conj z^k']`` is the same for all copies of equal noise. Then
 
     z_alpha,p           = sum_{k,c} w^k_cp z_alpha,c^k
     E|z_alpha,p|^2      = sum_{k,k'} (sum_c w^k_cp conj(w^k'_cp)) H^kk'
 
-A block's covariance is not a multiple of the identity, and its diagonal does not rotate with the
-field; its trace is invariant. So the variance that is returned is the mean over the block's
-components, ``E|z|^2 / 2``.
+A block's covariance is not a multiple of the identity. Its diagonal does not rotate with the field,
+but its trace is invariant. So the result's variance is the mean over the block's components,
+``E|z|^2 / 2``.
 """
 
 import dataclasses
@@ -65,40 +65,43 @@ def steerable_convolve(
     with_variance: Tensor = True,
     double_precision: bool = True,
 ) -> Any:
-    """Flow of K equivariant PDEs of a GP posterior, channels mixed: mean and block variance.
+    """Applies K equivariant flows to GP posteriors and mixes channels: mean and block variance.
 
-    The module's docstring has the formulas. The result rotates with the input to rounding: points
-    by R(t) and values by rho_in(t) give values rotated by rho_out(t) and the same variances.
+    The module's docstring has the formulas. The result rotates with the input up to rounding. If
+    you rotate points by R(t) and values by rho_in(t), the result's values rotate by rho_out(t), and
+    its variances stay the same.
 
     Args:
         points: [B, N, 2], float32 or float64, finite where something is observed.
         values: [B, N, c_in], channels in the order of ``fields_in``; never read where the variance
             is +inf.
-        variance: noise variance [B, N, c_in], >= 0; the mean over a block's channels counts, which
+        variance: noise variance [B, N, c_in], >= 0. The mean over a block's channels counts, which
             rotations do not change. +inf = not observed, in all channels of a block together.
         query: points of the result, [B, M, 2], finite.
         fields_in, fields_out: field types, see `tfpn.math.steerable.fields`.
-        frequencies: of rho, on which the flows act: increasing, with all those of both types.
-            Fields that ``fields_in`` lacks are 0 where the flows begin.
-        weights: a dict from each frequency of ``fields_out``: [K, n, copies] for 0, and [2, K, n,
-            copies] for others, real and imaginary part of w, with n the largest number of copies in
-            ``fields_in``.
+        frequencies: increasing frequencies of rho, on which the flows act, including all those of
+            both types. Fields that ``fields_in`` lacks are 0 before the flows.
+        weights: a dict from each frequency of ``fields_out`` to [K, n, copies] for 0, and to
+            [2, K, n, copies] with real and imaginary part of w for others. n is the largest number
+            of copies in ``fields_in``.
         first_order: B [K, 2, r, r], equivariant, index order derivative, output, input.
         second_order: S [K, 2, 2, r, r].
         zeroth_order: C [K, r, r], or None for 0.
         signal_std: prior standard deviation s of every channel, scalar.
         length_scale: l, scalar.
-        kernel: as in `tfpn.math.convolve`. One of T Gaussian terms takes T times as long.
-        noise: "shared" conditions all channels on the mean of their variances, one factorisation an
-            example; all channels of a point must be observed or missing together. "channel" keeps
-            each block's own, with a factorisation for each channel.
-        observation_variance: of noise, added where observed, scalar or [c_in], one value a block.
-        bias: added to the scalars of the mean, [copies of frequency 0], or None.
+        kernel: as in `tfpn.math.convolve`. A kernel of T Gaussian terms takes T times as long.
+        noise: "shared" conditions all channels on the mean of their variances, with one
+            factorisation for each example. All channels of a point must be observed or missing
+            together. "channel" keeps the variance of each block, with a factorisation for each
+            channel.
+        observation_variance: noise variance to add where observed, scalar or [c_in] with one value
+            for each block.
+        bias: [copies of frequency 0], added to the scalars of the mean, or None.
         marginal_likelihood_trains: as in `tfpn.math.convolve`.
-        with_variance: False leaves the variance out, and what it costs.
-        double_precision: whether float32 is computed in float64 inside, with float64's tables and
-            least noise variance. Where observations are not smooth, weights of both signs nearly
-            cancel in the mean. Without effect in float64.
+        with_variance: False leaves out the variance and its cost.
+        double_precision: whether to compute float32 in float64 inside, with float64's tables and
+            least noise variance. If observations are not smooth, weights of both signs nearly
+            cancel in the mean. It has no effect in float64.
 
     Returns:
         mean [B, M, c_out], variance [B, M, c_out] (or None), the same in all channels of a block,
@@ -107,11 +110,11 @@ def steerable_convolve(
     Raises:
         ValueError: for shapes that do not agree or an unknown option.
         TypeError: for half precision.
-        tf.errors.InvalidArgumentError: if channels of a block, or with noise="shared" of a point,
-            are observed in part, and as for `tfpn.math.convolve` (not checked inside XLA-compiled
-            functions).
+        tf.errors.InvalidArgumentError: if only some channels of a block, or of a point with
+            noise="shared", are observed; and as for `tfpn.math.convolve`. XLA-compiled functions do
+            not check this.
 
-    Example: the flow of a scalar, a wave that carries it to a vector field.
+    Example: a flow that carries a scalar to a vector field as a wave.
 
     >>> import numpy as np
     >>> from tfpn.math.steerable import steerable_convolve
@@ -153,7 +156,7 @@ def steerable_convolve(
 
 
 def convolve_fields(observed, query, **options):
-    """`steerable_convolve` of an `Observed`, with ``generator`` = (C or None, B, S)."""
+    """`steerable_convolve` for an `Observed`, with ``generator`` = (C or None, B, S)."""
     return in_float64(functools.partial(_convolve_fields, **options), observed, query)
 
 
@@ -188,7 +191,7 @@ def _convolve_fields(
     outs, insides = (tuple(m for m, _ in fields) for fields in (fields_out, fields_in))
     if not set(outs) | set(insides) <= set(frequencies):
         raise ValueError(
-            f"frequencies must hold all those of fields_in {fields_in} and fields_out "
+            f"frequencies must include all those of fields_in {fields_in} and fields_out "
             f"{fields_out}, found {frequencies}."
         )
     weights = _check_weights(weights, fields_in, fields_out, flows[0].count, inside)
@@ -230,7 +233,7 @@ def shared_in_blocks(variance, fields_in):
     if all(m == 0 for m, _ in fields_in):
         return variance
     found = block_mean(variance, fields_in)
-    # A number, also where the variance is infinite.
+    # This is a number even if the variance is infinite.
     check = tf.debugging.Assert(
         tf.reduce_all(penalty(found) == penalty(variance)),
         [
@@ -244,7 +247,7 @@ def shared_in_blocks(variance, fields_in):
 
 
 def flows_of_terms(kernel, frequencies, generator, dtype):
-    """The flows of each Gaussian term of the kernel."""
+    """The `Flows` of each Gaussian term of the kernel."""
     zeroth_order, first_order, second_order = generator
     first_order = tf.convert_to_tensor(first_order)
     generator = read_generator(
@@ -294,7 +297,7 @@ def concatenated(response, out):
 
 
 class _Parts:
-    """The posterior by frequency of the input."""
+    """The posterior of the fields of each input frequency."""
 
     def __init__(self, posterior, fields):
         self.points = posterior.points
@@ -305,13 +308,14 @@ class _Parts:
         """Posterior of functionals of the fields of one frequency.
 
         Args:
-            frequency: of the input.
-            kernel: their covariances with the points, [B, M, F, N].
-            with_variance: whether to compute what is explained.
+            frequency: the input frequency.
+            kernel: the functionals' covariances with the points, [B, M, F, N].
+            with_variance: whether to compute the explained part.
 
         Returns:
-            The means [B, M, F, channels in planar order], and what the observations explain
-            [B, M, G, F, F] or None; G is 1, or the number of copies with noise for each block.
+            The means [B, M, F, channels in planar order], and the part that the observations
+            explain, [B, M, G, F, F] or None. G is 1, or the number of copies with noise for each
+            block.
         """
         channels = self._channels[frequency]
         posterior = self._posterior.select(channels)
@@ -337,5 +341,5 @@ class _Parts:
         return constant - tf.einsum("bmcf,cfp->bmp", explained, mixing)
 
     def negative_log_marginal_likelihood(self):
-        """Of each channel, [B, c]."""
+        """The negative log marginal likelihood of each channel, [B, c]."""
         return join_fields(self._nll, self._fields)

@@ -1,10 +1,10 @@
-"""Field types of the group SO(2): which channels rotate into each other, and how fast.
+"""Field types of the group SO(2): they say which channels rotate into each other, and how fast.
 
 A field type is a tuple of pairs (frequency, copies) with increasing frequencies. Frequency 0 is a
-scalar, one channel; frequency m >= 1 has two channels, which a rotation of the plane by an angle t
-rotates by m t (vectors have m = 1). Channels stand in the order of the pairs, copy by copy. Two
-channels of one copy are also one complex number ``z = f_1 + i f_2``, which the rotation multiplies
-by ``exp(i m t)``; "planar" is a copy's order [all f_1, all f_2].
+scalar with one channel. Frequency m >= 1 has two channels. If the plane rotates by an angle t, they
+rotate by m t (vectors have m = 1). Channels have the order of the pairs, copy by copy. The two
+channels of a copy are also one complex number ``z = f_1 + i f_2``, which the rotation multiplies by
+``exp(i m t)``. "Planar" order is [all f_1, all f_2].
 """
 
 from numbers import Integral
@@ -14,19 +14,19 @@ import tensorflow as tf
 
 
 def read_fields(fields, name="fields"):
-    """A field type as a tuple of pairs (frequency, copies).
+    """Reads a field type as a tuple of pairs (frequency, copies).
 
     Args:
         fields: a whole number of scalars; a dict {frequency: copies}, whose keys may be strings of
             digits; a sequence of pairs; or a representation of `equivariance.SO2` that is a sum of
-            irreducible ones in the order of their frequencies.
-        name: the argument's name for errors.
+            irreducible ones, sorted by frequency.
+        name: the argument's name, for errors.
 
     Returns:
         A tuple of pairs of ints, sorted by frequency.
 
     Raises:
-        TypeError, ValueError: if it is none of these.
+        TypeError, ValueError: for anything else.
 
     Example:
 
@@ -69,7 +69,7 @@ def read_fields(fields, name="fields"):
 
 
 def read_frequencies(frequencies):
-    """Frequencies as a sorted tuple of whole numbers; raises ValueError if they are none."""
+    """Reads frequencies as a sorted tuple; raises ValueError unless they are whole numbers."""
     try:
         pairs = read_fields([(m, 1) for m in frequencies], "frequencies")
     except TypeError as error:
@@ -93,7 +93,7 @@ def _of_representation(representation, name):
 
 
 def width(frequency):
-    """Channels of one copy."""
+    """The number of channels of one copy."""
     return 1 if frequency == 0 else 2
 
 
@@ -110,8 +110,8 @@ def split_fields(tensor, fields):
         fields: a field type of c channels.
 
     Returns:
-        A dict from frequency to [..., copies] for scalars and [..., 2 copies] for others, all first
-        components before all second ones.
+        A dict from frequency to [..., copies] for scalars and to [..., 2 copies] for others, with
+        all first components before all second ones.
     """
     sizes = [copies * width(frequency) for frequency, copies in fields]
     parts = tf.split(tensor, sizes, axis=-1)
@@ -169,7 +169,7 @@ def block_numbers(fields):
 
 
 def block_mean(tensor, fields):
-    """Every channel replaced by the mean of its block's channels, [..., c]."""
+    """Replaces every channel by the mean of its block's channels, [..., c]."""
     parts = split_fields(tensor, fields)
     return spread_blocks(
         {
@@ -181,14 +181,14 @@ def block_mean(tensor, fields):
 
 
 def field_moments(draws, fields):
-    """Mean of draws [B, S, N, c] and their variance, the mean over each block, both [B, N, c]."""
+    """Mean of draws [B, S, N, c], and their variance averaged over each block, both [B, N, c]."""
     mean = tf.reduce_mean(draws, axis=1)
     variance = tf.reduce_mean(tf.math.squared_difference(draws, mean[:, None]), axis=1)
     return mean, block_mean(variance, fields)
 
 
 def spread_blocks(parts, fields):
-    """One number a block to channels: {frequency: [..., copies]} -> [..., c]."""
+    """Spreads one number of each block to its channels: {frequency: [..., copies]} -> [..., c]."""
     joined = [
         parts[frequency] if frequency == 0 else tf.repeat(parts[frequency], 2, axis=-1)
         for frequency, _ in fields

@@ -1,16 +1,16 @@
 """Gaussian fields times the normal distribution function of a Gaussian scalar, in closed form.
 
-For g ~ N(mu, s^2), independent of the field v, with ``m = mu / sqrt(1 + s^2)`` and
+Let g ~ N(mu, s^2) be independent of the field v. With ``m = mu / sqrt(1 + s^2)`` and
 ``rho = s^2 / (1 + s^2)``
 
     E Phi(g) = Phi(m)        E Phi(g)^2 = Phi2(m, m; rho)
 
-so that by Price's theorem, without cancellation,
+So by Price's theorem, without cancellation,
 
     Var Phi(g) = Phi2(m, m; rho) - Phi(m)^2
                = 1 / (2 pi) int_0^asin(rho) exp(-m^2 / (1 + sin t)) dt
 
-and, with the block's variance sigma^2 the mean over its d components,
+With the block's variance sigma^2, the mean over its d components,
 
     E Phi(g) v = Phi(m) E v        variance = Phi(m)^2 sigma^2 + Var Phi(g) (sigma^2 + |E v|^2 / d).
 """
@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from tfpn.checks import floating
 
-# Gauss-Legendre nodes; the worst error of Var Phi(g) is below 1e-7 and 1e-13.
+# Numbers of Gauss-Legendre nodes; the worst error of Var Phi(g) is below 1e-7 and 1e-13.
 NODES = {tf.float32: 8, tf.float64: 24}
 
 
@@ -34,7 +34,7 @@ def gate_moments(mean, variance):
         variance: of the same shape, >= 0 and finite.
 
     Returns:
-        Two tensors. The variance is never negative; its error is below 1e-7 (float32) or 1e-13
+        Two tensors. The variance is never negative. Its error is below 1e-7 (float32) or 1e-13
         (float64).
 
     Raises:
@@ -50,7 +50,7 @@ def gate_moments(mean, variance):
     mean = floating(mean, "mean")
     variance = tf.convert_to_tensor(variance, mean.dtype)
     m = mean * tf.math.rsqrt(1.0 + variance)
-    # asin(rho), without the root of 1 - rho^2.
+    # This is asin(rho) without the root of 1 - rho^2.
     largest = tf.atan(variance * tf.math.rsqrt(1.0 + 2.0 * variance))
     total, square = 0.0, tf.square(m)
     for node, weight in zip(*_rule(NODES[mean.dtype]), strict=True):
@@ -59,7 +59,7 @@ def gate_moments(mean, variance):
 
 
 def gate_value(scalars):
-    """``Phi(g)`` of known numbers, elementwise: `gate_moments` without variance."""
+    """``Phi(g)`` for known numbers, elementwise: `gate_moments` without variance."""
     return 0.5 * tf.math.erfc(scalars * -math.sqrt(0.5))
 
 

@@ -12,13 +12,13 @@ class GeneratorFamily:
     """The equivariant generators of one copy of each of some frequencies of SO(2).
 
     Args:
-        frequencies: increasing, such as (0, 1, 2).
-        constraint: "dissipative", whose exponentials never amplify, or "free", all equivariant
-            ones (see `equivariance.GeneratorSolution.parameterization`).
+        frequencies: increasing frequencies, such as (0, 1, 2).
+        constraint: "dissipative" for generators whose exponentials never amplify, or "free" for all
+            equivariant ones (see `equivariance.GeneratorSolution.parameterization`).
 
     Attributes:
-        parameters: for each array of free parameters an object with ``name``, ``shape``, ``scale``
-            and ``center`` (of the initial values, for lengths of 1) and ``length_power``.
+        parameters: for each array of free parameters an object with ``name``, ``shape``,
+            ``length_power``, and ``scale`` and ``center`` of the initial values for lengths of 1.
 
     Example:
 
@@ -32,7 +32,7 @@ class GeneratorFamily:
     """
 
     def __init__(self, frequencies, constraint):
-        # It needs no TensorFlow, but half a second of sympy.
+        # This import needs no TensorFlow, but half a second for sympy.
         from equivariance import SO2, solve_generators
         from equivariance.second_order import second_order
 
@@ -52,7 +52,7 @@ class GeneratorFamily:
         Args:
             seed: a whole number.
             count: K, the number of generators.
-            transport, spread: lengths over which channels are carried and diffused.
+            transport, spread: lengths over which a flow carries and diffuses channels.
 
         Returns:
             A dict from names to float64 arrays [K, *shape].
@@ -69,7 +69,7 @@ class GeneratorFamily:
 
         Args:
             values: a dict from names to tensors [K, *shape].
-            dtype: of the results.
+            dtype: dtype of the results.
         """
         count = next(iter(values.values())).shape[0]
         found = {
@@ -90,7 +90,7 @@ class GeneratorFamily:
 
 @functools.lru_cache(maxsize=64)
 def generator_family(frequencies, constraint):
-    """The `GeneratorFamily`, made once for each tuple of frequencies and constraint."""
+    """The `GeneratorFamily`; it is made once for each tuple of frequencies and constraint."""
     if constraint not in CONSTRAINTS:
         raise ValueError(f"constraint must be one of {CONSTRAINTS}, found {constraint!r}.")
     return GeneratorFamily(frequencies, constraint)

@@ -1,30 +1,31 @@
 r"""SO(2)-equivariant flows in circular harmonics, one matrix exponential for each radius.
 
-Equivariance of a generator says ``M(i R xi) = rho(R) M(i xi) rho(R)^-1``, and so does its
-exponential. In the complex basis ``f_{+m} = (f_1 + i f_2) / sqrt 2``, ``f_{-m} = conj f_{+m}`` of a
-field of frequency m, rho is diagonal, ``exp(i m t)``, and with xi at radius r and angle psi
+An equivariant generator has ``M(i R xi) = rho(R) M(i xi) rho(R)^-1``, and its exponential has the
+same property. For a field of frequency m take the complex basis ``f_{+m} = (f_1 + i f_2) / sqrt
+2``, ``f_{-m} = conj f_{+m}``. There rho is diagonal, ``exp(i m t)``. With xi at radius r and angle
+psi
 
     E_ab(xi) = exp(i (m_a - m_b) psi) E_ab(r),        E(r) = exp(M(i r e_1)).
 
-The angle's integral in the Fourier integral of `tfpn.math.coupled` is then a Bessel function: with
-``n = m_a - m_b`` and x = x1 - x2 at angle phi
+So the integral over the angle, in the Fourier integral of `tfpn.math.coupled`, is a Bessel
+function. With ``n = m_a - m_b`` and x = x1 - x2 at angle phi
 
     (A k)_ab(x) = exp(i n phi) i^|n| a / (2 pi) int_0^inf r J_|n|(r |x|) E_ab(r) e^(-l^2 r^2/2) dr
 
-and with E E^H in place of E for (A k A'). What remains of the direction is one factor, and what
-remains of the distance one function: whatever quadrature gives that function, the result rotates
-exactly as it should. `tfpn.math.steerable.radial` has the integral.
+For (A k A') take E E^H in place of E. The direction enters by one factor, and the distance by one
+function. So the result rotates exactly as it should, with any quadrature for that function.
+`tfpn.math.steerable.radial` has the integral.
 
-Complex numbers ``z = f_1 + i f_2`` stand for the fields, and "entries" for what maps one to
-another: for frequencies alpha of the output and beta of the input
+Complex numbers ``z = f_1 + i f_2`` represent the fields, and "entries" map one field to another.
+For frequencies alpha of the output and beta of the input
 
     z_alpha = D z_beta + D~ conj(z_beta)    alpha, beta > 0    D = C_alpha,+beta  D~ = C_alpha,-beta
     z_alpha = D f_beta                      beta = 0           D = sqrt(2) C_alpha,0
     f_alpha = Re(D z_beta)                  alpha = 0 < beta   D = sqrt(2) C_0,beta
     f_0     = D f_0                                             D = C_00, which is real
 
-with C = (A k). Entries of one input frequency whose orders are all even, or all odd, share the
-waves of a series and are computed together, as a `Group`.
+with C = (A k). Entries of one input frequency with orders of one parity share the waves of a
+series. They are computed together, as a `Group`.
 """
 
 import dataclasses
@@ -44,8 +45,8 @@ class Entry:
     """A complex map between two fields.
 
     Attributes:
-        out: alpha >= 0, frequency of the output.
-        inside: +beta, or -beta for the map of the complex conjugate.
+        out: alpha >= 0, the frequency of the output.
+        inside: +beta, or -beta for the map from the complex conjugate.
     """
 
     out: int
@@ -63,7 +64,7 @@ class Entry:
 
     @property
     def power(self):
-        """Its share in ``E|z_alpha|^2`` is this many times |D|^2."""
+        """The factor of |D|^2 in the entry's share of ``E|z_alpha|^2``."""
         return 2.0 if self.out and self.inside else 1.0
 
 
@@ -73,7 +74,7 @@ class Group:
 
     Attributes:
         inside: beta >= 0.
-        parity: of the orders.
+        parity: the orders' parity.
         entries: the entries.
     """
 
@@ -127,14 +128,13 @@ class Flows:
             float64, in the basis of the real fields of ``frequencies``, one copy each.
         frequencies: the sorted tuple of the fields' frequencies.
         signal_std, length_scale: scalars of the prior.
-        dtype: of the results, float32 or float64; everything in here is float64.
+        dtype: dtype of the results, float32 or float64. All inside is float64.
 
     Attributes:
         count: K.
-        reach: distance beyond which all that the flows make of the kernel has decayed, in length
-            scales.
-        unit: L, the unit of length of the tables: the length scale, or more where a flow reaches
-            farther than the largest of them. What they cut off then is of relative size
+        reach: distance, in length scales, beyond which the kernel under all flows has decayed.
+        unit: L, the tables' unit of length: the length scale, or more if a flow reaches farther
+            than the largest table. The tables then cut off a part of relative size
             ``exp(-(U l / L)^2 / 2)``, or less if the flow damps it.
         level: index of the first series that holds the flows' reach, an int32 scalar.
     """
@@ -162,7 +162,7 @@ class Flows:
         basis = tf.constant(basis)
         exponent = tf.matmul(tf.matmul(basis, exponent), basis, adjoint_b=True)
         self._symbols = matrix_exponential(exponent)  # [Q, K, r, r]
-        # a / (2 pi L^2) e^(-l^2 r^2 / 2), for integrals over u du.
+        # This is a / (2 pi L^2) e^(-l^2 r^2 / 2), for integrals over u du.
         self._spectrum = tf.square(signal_std * length_scale / self.unit) * tf.exp(
             -0.5 * tf.square(length_scale * radii)
         )
@@ -176,13 +176,13 @@ class Flows:
         def norm(matrices):
             return tf.sqrt(tf.reduce_max(tf.reduce_sum(tf.square(matrices), axis=[1, 2])))
 
-        # Singular values of B_1 come in pairs, as a rotation by pi changes its sign.
+        # Singular values of B_1 come in pairs, because a rotation by pi changes its sign.
         speed = norm(first_order[:, 0]) / math.sqrt(2.0)
         spread = tf.sqrt(tf.square(length_scale) + 2.0 * norm(second_order[:, 0, 0]))
         return (speed + self.resolution.margin * spread) / length_scale
 
     def two_sided(self):
-        """The same with E E^H in place of E, for (A k A')."""
+        """The same flows with E E^H in place of E, for (A k A')."""
         found = object.__new__(Flows)
         found.__dict__.update(self.__dict__)
         found._symbols = tf.matmul(self._symbols, self._symbols, adjoint_b=True)
@@ -195,7 +195,7 @@ class Flows:
         return symbol * tf.complex(factor, tf.zeros_like(factor))
 
     def spectra(self, group):
-        """Hankel transforms of a group's entries without direction, ``D exp(-i n phi)``.
+        """Hankel transforms of a group's entries without the direction, ``D exp(-i n phi)``.
 
         Returns:
             [2, K, E, Q] in float64 in the order part (real, imaginary), flow, entry, node.
@@ -206,15 +206,15 @@ class Flows:
             real, imaginary = (
                 tf.transpose(part) for part in (tf.math.real(symbol), tf.math.imag(symbol))
             )
-            for _ in range(abs(entry.order) % 4):  # times i
+            for _ in range(abs(entry.order) % 4):  # multiplies by i
                 real, imaginary = -imaginary, real
             parts.append(tf.stack([real, imaginary]))
         return tf.stack(parts, axis=2)
 
     def slope(self, orders, step):
-        """From spectra of orders n to those of ``i r / 2 W_{n + step}``, in units of 1 / L.
+        """The factor from spectra of orders n to those of ``i r / 2 W_{n + step}``, in 1 / L.
 
-        `spectra` holds ``i^|n|``, so that what is left of ``i i^|n + step| / i^|n|`` is a sign.
+        `spectra` holds ``i^|n|``, so only a sign is left of ``i i^|n + step| / i^|n|``.
 
         Args:
             orders: n of each entry.
@@ -231,7 +231,7 @@ class Flows:
         """``E[z_alpha^k conj z_alpha^k']`` before any observation, from the inputs of a group.
 
         Returns:
-            [K, K] complex in float64; for alpha = 0 its real part counts.
+            [K, K] complex in float64; for alpha = 0 only its real part counts.
         """
         weights = tf.constant(self._weights) / self._spectrum
         total = 0.0

@@ -20,8 +20,8 @@ def cross_kernels(query, points, flows, all_groups):
     """Prior covariances of the flows' entries at query points with the fields at points.
 
     Args:
-        query: x_m [B, M, 2], in a dtype as fine as the flows' or finer. The flows' decides how far
-            the series are resolved and in which dtype their gradients are computed.
+        query: x_m [B, M, 2], in the flows' dtype or a finer one. The flows' dtype decides the
+            resolution of the series and the dtype of their gradients.
         points: x_n [B, N, 2].
         flows: `Flows` of K generators.
         all_groups: from `groups`.
@@ -29,7 +29,7 @@ def cross_kernels(query, points, flows, all_groups):
     Returns:
         For each group the real and imaginary parts of its entries D(x_m - x_n), [B, M, 2 K E, N] in
         the order part, flow, entry, and in the points' dtype. Gradients are those of smooth
-        functions everywhere, coincident points included.
+        functions, even at coincident points.
     """
     scale = tf.cast(1.0 / flows.unit, query.dtype)
     offset = [(query[:, :, None, axis] - points[:, None, :, axis]) * scale for axis in (0, 1)]
@@ -41,10 +41,10 @@ def cross_kernels(query, points, flows, all_groups):
 
 
 def _kernels(x, y, flows, orders, spectra):
-    """`cross_kernels` by the offsets, which are constants here.
+    """`cross_kernels` for offsets, which are constants here.
 
     Args:
-        x, y: of ``(x_m - x_n) / L``, [B, M, N].
+        x, y: coordinates of ``(x_m - x_n) / L``, [B, M, N].
         flows: `Flows`.
         orders: for each group the orders of its entries.
         spectra: for each group [2, K, E, Q], as from `Flows.spectra`.
@@ -75,19 +75,19 @@ def _kernels(x, y, flows, orders, spectra):
 def _with_gradient(offset, kernels, flows, orders, spectra):
     r"""The same kernels, with gradients by the offset.
 
-    Polar coordinates are singular where points coincide, and the kernels are not. With
+    Polar coordinates are singular at coincident points, but the kernels are not. For
     ``W_n = i^n J_n(r |x|) exp(i n phi)``, the terms of the plane wave ``exp(i r.x)``,
 
         dW_n/dx = i r / 2 (W_{n+1} + W_{n-1})        dW_n/dy = r / 2 (W_{n+1} - W_{n-1})
 
-    so that derivatives are kernels of the orders n + 1 and n - 1. At coincident points order 0
-    remains, so an odd field of order 1 has a slope there.
+    So derivatives are kernels of the orders n + 1 and n - 1. At coincident points order 0 remains,
+    so an odd field of order 1 has a slope there.
     """
 
     @tf.custom_gradient
     def apply(x, y, *kernels):
         def gradient(*upstream):
-            # Not computed where nothing asks for the points' gradients.
+            # TensorFlow skips this if nothing needs the points' gradients.
             fine = x.dtype
             inside_x, inside_y = (tf.cast(t, flows.dtype) for t in (x, y))
             dx = dy = 0.0
@@ -117,8 +117,8 @@ def _with_gradient(offset, kernels, flows, orders, spectra):
 def _profiles(distance, flows, parity, orders, spectra):
     """Series of groups of one parity, [B, M, sum of 2 K E, N].
 
-    The flows' reach decides which series. Waves are computed again for gradients: they are larger
-    than all else, and XLA would hold those of every series.
+    The flows' reach selects the series. Gradients compute the waves again: waves are larger than
+    all else, and XLA would hold those of every series.
     """
     resolution, level = flows.resolution, flows.level
 
@@ -127,7 +127,7 @@ def _profiles(distance, flows, parity, orders, spectra):
             _coefficients(part, some, resolution, index)
             for part, some in zip(spectra, orders, strict=True)
         ]
-        # One product for all groups: the waves are read once.
+        # One product serves all groups, so the waves are read once.
         coefficients = tf.cast(tf.concat(coefficients, axis=0), distance.dtype)
         return tf.matmul(coefficients, waves(distance, parity, resolution, index))
 
@@ -152,7 +152,7 @@ def _profiles(distance, flows, parity, orders, spectra):
 
 
 def _coefficients(spectra, orders, resolution, level):
-    """[2, K, E, Q] -> the series of a group's entries, [2 K E, J]."""
+    """The series of a group's entries from their spectra, [2, K, E, Q] -> [2 K E, J]."""
     found = [
         tf.tensordot(part, tf.constant(series_matrix(abs(order), resolution, level)), [2, 1])
         for order, part in zip(orders, tf.unstack(spectra, axis=2), strict=True)
@@ -161,11 +161,11 @@ def _coefficients(spectra, orders, resolution, level):
 
 
 def _turned(profiles, turns, flows):
-    """Products of complex numbers ``(cosine + i sine) profiles``; a turn serves all K flows.
+    """The complex products ``(cosine + i sine) profiles``; a turn serves all K flows.
 
     Args:
-        profiles: of some groups together, [B, M, sum of 2 K E, N], each in the order part, flow,
-            entry.
+        profiles: profiles of several groups, [B, M, sum of 2 K E, N], each in the order part,
+            flow, entry.
         turns: for each group its cosine and its sine [B, M, E, N], constants.
         flows: K.
 
@@ -212,7 +212,7 @@ def _turns(sizes):
 
 
 def _by_part(tensor, turn):
-    """Real and imaginary part, [B, M, K, E, N] each."""
+    """Real and imaginary part, each [B, M, K, E, N]."""
     shape, entries = tf.shape(turn), turn.shape[2]
     flows = tensor.shape[2] // (2 * entries)
     split = tf.reshape(tensor, [shape[0], shape[1], 2, flows, entries, shape[3]])
@@ -240,19 +240,19 @@ def steerable_kernel(
 ) -> Tensor:
     """`tfpn.math.coupled_kernel` for a generator that commutes with rotations of the plane.
 
-    Only the generator's behaviour along the first axis is read (B_1, S_11 and C): the rest follows
-    from equivariance, which the result has to rounding whatever the generator is. The error is
-    below 1e-12 (float64) or 1e-6 (float32) of the largest value where the flow's transport plus 8
-    (5.5) widths of the diffused kernel are within 72 (60) length scales; time and memory grow
-    beyond 18 and 36 (12 and 24). Flows that reach farther, f times that, are cut off at frequencies
-    where the kernel's spectrum is ``exp(-35 / f^2)`` (``exp(-20 / f^2)``); what they damp there
-    does not count.
+    The function reads the generator only along the first axis (B_1, S_11 and C). The rest follows
+    from equivariance, which the result has up to rounding for any generator. The numbers in
+    brackets are those of float32. The error is below 1e-12 (1e-6) of the largest value if the
+    flow's transport plus 8 (5.5) widths of the diffused kernel are within 72 (60) length scales.
+    Time and memory grow beyond 18 and 36 (12 and 24). Flows that reach f times farther are cut off
+    at frequencies where the kernel's spectrum is ``exp(-35 / f^2)`` (``exp(-20 / f^2)``). The cut
+    does not matter at frequencies that the flow damps.
 
     Args:
         x1: points [..., 2].
         x2: points [..., 2].
-        frequencies: of the fields, one copy each, increasing, such as (0, 1, 2); r channels, see
-            `tfpn.math.steerable.fields`.
+        frequencies: increasing frequencies of the fields, one copy each, such as (0, 1, 2). They
+            have r channels, see `tfpn.math.steerable.fields`.
         signal_std: scalar s.
         length_scale: scalar l.
         first_order: B [2, r, r], as in `tfpn.math.coupled_kernel`.
@@ -265,10 +265,10 @@ def steerable_kernel(
 
     Raises:
         ValueError: for shapes that do not agree.
-        tf.errors.InvalidArgumentError: if the points or the prior are not finite (not checked
-            inside XLA-compiled functions).
+        tf.errors.InvalidArgumentError: if the points or the prior are not finite (XLA-compiled
+            functions do not check this).
 
-    Example: the gradient-like part of a flow from a scalar to a vector.
+    Example: the part of a flow that maps a scalar to a vector like a gradient.
 
     >>> import numpy as np
     >>> from tfpn.math.steerable.kernels import steerable_kernel
@@ -297,7 +297,7 @@ def steerable_kernel(
     signal_std, length_scale = (
         tf.convert_to_tensor(t, x1.dtype) for t in (signal_std, length_scale)
     )
-    # In units of the length scale: squares of tiny or huge ones would leave float32's range.
+    # The unit is the length scale: squares of tiny or huge ones would leave float32's range.
     unit = tf.stop_gradient(length_scale)
     offset = finite_offset(x1 - x2, signal_std, length_scale) / unit
     generator = [t[None] / tf.pow(tf.cast(unit, t.dtype), i) for i, t in enumerate(generator)]
@@ -313,7 +313,7 @@ def steerable_kernel(
 
 
 def _real_matrix(kernels, all_groups, frequencies):
-    """The map of the real channels from its entries [P, 1, rows, 1], as [P, r, r]."""
+    """The map of the real channels [P, r, r], from its entries [P, 1, rows, 1]."""
     starts = np.cumsum([0, *map(width, frequencies)])
     start = {m: int(at) for m, at in zip(frequencies, starts, strict=False)}
     blocks = []

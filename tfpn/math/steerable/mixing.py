@@ -1,4 +1,4 @@
-"""Mixing of fields by matrices that commute with rotations (Schur's lemma)."""
+"""Mixes fields by matrices that commute with rotations (Schur's lemma)."""
 
 import tensorflow as tf
 
@@ -9,15 +9,15 @@ def mix_fields(parts, weights, bias=None):
     """``z_p = sum_c w_cp z_c`` for each frequency.
 
     Args:
-        parts: {frequency: planar [..., width n]}, as from
+        parts: {frequency: planar [..., width n]}, from
             `tfpn.math.steerable.fields.split_fields`.
         weights: {frequency: real [n, p] for 0, [2, n, p] with real and imaginary part for others}.
-        bias: added to the scalars, [p], or None.
+        bias: [p], added to the scalars, or None.
 
     Returns:
         {frequency: planar [..., width p]} for the frequencies of ``weights``.
 
-    Example: a vector turned by a right angle.
+    Example: turn a vector by a right angle.
 
     >>> import numpy as np
     >>> from tfpn.math.steerable.mixing import mix_fields
@@ -40,10 +40,10 @@ def mix_fields(parts, weights, bias=None):
 
 
 def mix_block_variance(parts, weights):
-    """Variances of `mix_fields` for copies that are independent, ``sum_c |w_cp|^2 variance_c``.
+    """Variances of `mix_fields` for independent copies, ``sum_c |w_cp|^2 variance_c``.
 
     Args:
-        parts: {frequency: [..., n]}, one variance a block.
+        parts: {frequency: [..., n]}, one variance for each block.
         weights: as in `mix_fields`.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Normalisation of fields: one scale for each block, and a shift for scalars alone."""
+"""Normalises fields: with one scale for each block, and a shift for only the scalars."""
 
 import tensorflow as tf
 
@@ -19,7 +19,7 @@ def field_statistics(values, variance, weight, fields):
 
     Returns:
         Three tensors: m, the means [scalars]; q^2 [blocks], the mean over a block's channels of
-        ``(value - m)^2 + variance``, with m = 0 for what is no scalar; and the number of entries
+        ``(value - m)^2 + variance``, with m = 0 unless it is a scalar; and the number of entries
         [blocks].
     """
     count, values_sum = replica_sum(channel_sum(weight), channel_sum(values))
@@ -40,7 +40,7 @@ def _by_block(numbers, fields):
 
 
 def _for_scalars(numbers, fields):
-    """[scalars] -> [c], 0 for other channels."""
+    """Spreads numbers of scalars to channels, [scalars] -> [c]; other channels get 0."""
     parts = {m: tf.zeros([2 * copies], numbers.dtype) for m, copies in fields}
     return join_fields({**parts, 0: numbers}, fields)
 
@@ -55,7 +55,7 @@ def normalize_fields(values, variance, weight, mean, spread, gamma, beta, fields
         gamma: [blocks].
         beta: [scalars].
         fields: the field type.
-        epsilon: added to q^2.
+        epsilon: a number to add to q^2.
 
     Returns:
         Values and variance [B, N, c], 0 where the weight is 0, and the scales [c].

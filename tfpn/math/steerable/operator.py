@@ -1,15 +1,15 @@
-r"""The operator of `tfpn.math.steerable.convolution` on draws, A = sum_k W_k (I x exp(M_k)).
+r"""The operator of `tfpn.math.steerable.convolution` for draws, A = sum_k W_k (I x exp(M_k)).
 
-On a plane wave a coupled generator is a matrix: with ``f(x) = Re((a - i b) exp(i w.x))`` for the
-channels' amplitudes a and b,
+On a plane wave a coupled generator acts as a matrix. With ``f(x) = Re((a - i b) exp(i w.x))`` for
+the channels' amplitudes a and b,
 
-    (exp(M) f)(x) = Re(E(w) (a - i b) exp(i w.x)),        E(w) = exp(M(i w)),
+    (exp(M) f)(x) = Re(E(w) (a - i b) exp(i w.x)),        E(w) = exp(M(i w))
 
-one small matrix exponential for each wave and flow, in place of the phase and the decay of a flow
-that does not couple channels. ``E(R w) = rho(R) E(w) rho(R)^-1``: so turning the frequencies, the
-amplitudes by rho and the points together turns what comes out. Amplitudes that are independent and
-equal in law within a block stay so when they are turned, so the draws of a turned signal have the
-law of the turned draws.
+This takes one small matrix exponential for each wave and flow. A flow that does not couple channels
+needs only a phase and a decay. ``E(R w) = rho(R) E(w) rho(R)^-1``, so the result turns if you turn
+the frequencies, the points and (by rho) the amplitudes together. Amplitudes that are independent
+with the same distribution within a block stay so if they are turned. So the draws of a turned
+signal have the distribution of the turned draws.
 """
 
 import dataclasses
@@ -40,16 +40,16 @@ from tfpn.types import Tensor
 
 @dataclasses.dataclass(frozen=True)
 class SteerableOperator:
-    """What `tfpn.math.uncertainty.Sampled` asks of an operator, for fields of SO(2).
+    """The operator that `tfpn.math.uncertainty.Sampled` needs, for fields of SO(2).
 
-    `tf.nest` takes it for its tensors.
+    `tf.nest` treats it as its tensors.
 
     Attributes:
         query: points of the result [B, M, 2].
-        weights: as `tfpn.math.steerable_convolve` takes them.
+        weights: as in `tfpn.math.steerable.steerable_convolve`.
         generator: C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] in float64.
         bias: [copies of frequency 0], or None.
-        fields_in, fields_out, frequencies: as `tfpn.math.steerable_convolve` takes them.
+        fields_in, fields_out, frequencies: as in `tfpn.math.steerable.steerable_convolve`.
     """
 
     query: tf.Tensor
@@ -70,18 +70,18 @@ class SteerableOperator:
 
     @property
     def reach(self) -> tuple[float, float]:
-        """Of drifts as in `tfpn.math.operator.Operator`: flows reach equally far on all sides."""
+        """The reach of drifts, as in `tfpn.math.operator.Operator`: equal on all sides."""
         return 0.0, 0.0
 
     def in_common(self, variance: Tensor) -> Tensor:
-        """Variances [B, N, c_in] as they count: the mean over each block's components."""
+        """The variances [B, N, c_in] that count: the mean over each block's components."""
         return block_mean(variance, self.fields_in)
 
     def respond(self, posterior: Posterior, columns: Tensor) -> Any:
-        """The operator on what q columns of each channel say, by one factorisation.
+        """Applies the operator to posterior means from q columns of each channel, at once.
 
         Args:
-            posterior: of `tfpn.math.posterior.Observed.posterior`.
+            posterior: from `tfpn.math.posterior.Observed.posterior`.
             columns: [B, q, N, c_in].
 
         Returns:
@@ -108,7 +108,7 @@ class SteerableOperator:
         return reshape(mixed, [batch, number, *sizes(mixed)[1:]]), nll
 
     def flowed(self, waves: Waves) -> Waves:
-        """What it makes of plane waves, without bias; the exponentials are in float64."""
+        """The operator applied to plane waves, without bias; the exponentials are in float64."""
         frequencies = tf.cast(waves.frequencies, tf.float64)
         samples, count = sizes(frequencies)[:2]
         flat = reshape(frequencies, [[samples, count], 2])
@@ -147,7 +147,7 @@ class SteerableOperator:
         return [start[m] + part for m, _ in fields for part in range(width(m))]
 
     def _by_place(self, amplitudes):
-        """Amplitudes of the input's channels by place in rho and copy, [S, F, places, n]."""
+        """The input channels' amplitudes by their place in rho and copy, [S, F, places, n]."""
         found = []
         for (m, copies), part in zip(
             self.fields_in, split_fields(amplitudes, self.fields_in).values(), strict=True
@@ -157,5 +157,5 @@ class SteerableOperator:
         return tf.concat(found, axis=2)
 
     def _mix(self, flat, bias=None):
-        """Mixed fields [..., c_out] of planar ones of all flows and copies."""
+        """Mixes the planar fields of all flows and copies, to [..., c_out]."""
         return join_fields(mix_fields(flat, flat_weights(self.weights), bias), self.fields_out)

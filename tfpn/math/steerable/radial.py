@@ -1,22 +1,22 @@
-"""Functions of a distance as Fourier series, and the Bessel tables that lead to them.
+"""Functions of a distance as Fourier series, and the Bessel tables of their coefficients.
 
 A field of order n under SO(2)-equivariant flows of the RBF kernel is ``exp(i n phi) P(|x|)`` with a
 Hankel transform ``P(R) = int_0^inf r J_|n|(r R) g(r) dr`` (see `tfpn.math.steerable.harmonics`).
-Distances and frequencies are measured in units of a length L: ``R = L t`` and ``r = u / L``, with u
-at fixed Gauss-Legendre nodes on [0, U] and t on [0, T], beyond which P has decayed. There
+Distances and frequencies have a unit of length L: ``R = L t`` and ``r = u / L``. u takes fixed
+Gauss-Legendre nodes on [0, U]. t lies in [0, T], beyond which P has decayed. There
 
     P(L t) = sum_j c_j cos(j theta)    (n even)        P(L t) = sum_j c_j sin(j theta)    (n odd)
 
-with ``theta = pi t / T`` and j up to ``J = U T / pi``. From g at the nodes to c it is one constant
-matrix for each order: the nodes' weights, Bessel functions and the series' projection. L only says
-how the plane is measured; P does not depend on it, so it carries no gradient.
+with ``theta = pi t / T`` and j up to ``J = U T / pi``. For each order one constant matrix maps g at
+the nodes to c. It holds the nodes' weights, the Bessel functions and the projection to the series.
+L is only a unit. P does not depend on it, so it has no gradient.
 
-The nodes serve series of several T, of which a flow takes the first that holds it: short ones cost
-less for each pair of points.
+The nodes serve series of several T. A flow takes the first that holds it: short series cost less
+for each pair of points.
 
-Series of orders other than 0 vanish at 0, and at coincident points ``exp(i n phi)`` is taken as 0
-for n other than 0. Neither is differentiated: derivatives by the points are series of other orders
-(see `tfpn.math.steerable.kernels`).
+Series of orders other than 0 vanish at 0. At coincident points ``exp(i n phi)`` is taken as 0 for n
+other than 0. Neither is differentiated: derivatives by the points are series of other orders (see
+`tfpn.math.steerable.kernels`).
 """
 
 import dataclasses
@@ -35,8 +35,8 @@ class Resolution:
     Attributes:
         cutoff: U, the largest u.
         nodes: number of nodes u.
-        terms: J, numbers of terms of the series, increasing.
-        margin: widths of a diffused kernel after which it has decayed.
+        terms: J, the numbers of terms of the series, increasing.
+        margin: number of widths after which a diffused kernel has decayed.
     """
 
     cutoff: float
@@ -46,12 +46,12 @@ class Resolution:
 
     @property
     def reaches(self):
-        """T of each series, the largest distance that it holds."""
+        """T of each series: the largest distance that it holds."""
         return tuple(math.pi * terms / self.cutoff for terms in self.terms)
 
 
-# The Gaussian at the cutoff, exp(-U^2 / 2), is 3e-9 and 6e-16; at the margin 3e-7 and 1e-14.
-# Reaches of 12, 24 and 60, and of 18, 36 and 72.
+# At the cutoff the Gaussian exp(-U^2 / 2) is 3e-9 and 6e-16; at the margin it is 3e-7 and 1e-14.
+# The reaches are 12, 24 and 60, and 18, 36 and 72.
 RESOLUTION = {
     tf.float32: Resolution(cutoff=2.0 * math.pi, nodes=224, terms=(24, 48, 120), margin=5.5),
     tf.float64: Resolution(cutoff=8.0 * math.pi / 3.0, nodes=384, terms=(48, 96, 192), margin=8.0),
@@ -68,7 +68,7 @@ def quadrature(resolution):
 
 @functools.cache
 def series_matrix(order, resolution, level):
-    """From g at the nodes to the coefficients c of ``int_0^U u J_order(u t) g(u) du``, [J, Q]."""
+    """Maps g at the nodes to the coefficients c of ``int_0^U u J_order(u t) g(u) du``, [J, Q]."""
     nodes, weights = quadrature(resolution)
     terms, reach = resolution.terms[level], resolution.reaches[level]
     points = 4 * terms
@@ -92,7 +92,7 @@ def waves(distance, parity, resolution, level):
     """``cos(j theta)``, j = 0 ... J - 1, or ``sin(j theta)``, j = 1 ... J.
 
     Args:
-        distance: t [B, M, N]; beyond the reach it is taken as the reach.
+        distance: t [B, M, N]. Beyond the reach it is taken as the reach.
         parity: 0 for cosines, 1 for sines.
         resolution: a `Resolution`.
         level: index of one of its series.
@@ -120,7 +120,7 @@ def polar(x, y, highest):
     squared = tf.square(x) + tf.square(y)
     apart = squared > 0.0
     inverse = tf.where(apart, tf.math.rsqrt(tf.where(apart, squared, 1.0)), 0.0)
-    # One Newton step: rsqrt is off by some units in float32.
+    # One Newton step corrects rsqrt, which is off by some units of rounding in float32.
     inverse *= 1.5 - 0.5 * squared * tf.square(inverse)
     first = x * inverse, y * inverse
     powers = {1: first}

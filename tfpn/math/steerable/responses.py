@@ -1,4 +1,4 @@
-"""From the entries' means and covariances to those of complex fields."""
+"""Turns the entries' means and covariances into those of complex fields."""
 
 import numpy as np
 import tensorflow as tf
@@ -10,13 +10,13 @@ def fields_of(mean, group, count, copies):
     """The fields that the flows make of one input frequency.
 
     Args:
-        mean: of the group's entries, [B, M, 2 K E, channels in planar order].
+        mean: means of the group's entries, [B, M, 2 K E, channels in planar order].
         group: a `Group`.
         count: K.
-        copies: n, to which the input's copies are filled up with 0.
+        copies: n. Zeros pad the input's copies to this number.
 
     Returns:
-        A dict from output frequencies to [B, M, K, 1 or 2, n], the scalars or the real and
+        A dict from output frequencies to [B, M, K, 1 or 2, n]: the scalars, or the real and
         imaginary parts of z.
     """
     halves = 1 if group.inside == 0 else 2
@@ -26,7 +26,7 @@ def fields_of(mean, group, count, copies):
     mean = tf.reshape(mean, tf.concat([shape[:2], sizes], axis=0))
     if number < copies:
         mean = tf.pad(mean, [[0, 0]] * 6 + [[0, copies - number]])
-    # D's parts times the parts of z_beta, each [B, M, K, n].
+    # The products of D's parts with the parts of z_beta, each [B, M, K, n].
     products = {}
     for part, by_entry in enumerate(tf.unstack(mean, axis=2)):
         for entry, by_half in zip(group.entries, tf.unstack(by_entry, axis=3), strict=True):
@@ -45,7 +45,7 @@ def fields_of(mean, group, count, copies):
             parts = [product(0, 0), product(1, 0)]
         elif entry.inside > 0:
             parts = [product(0, 0) - product(1, 1), product(0, 1) + product(1, 0)]
-        else:  # of the conjugate
+        else:  # the entry maps the conjugate
             parts = [product(0, 0) + product(1, 1), product(1, 0) - product(0, 1)]
         found.setdefault(entry.out, []).append(tf.stack(parts, axis=3))
     return {out: tf.add_n(terms) for out, terms in found.items()}
@@ -54,17 +54,17 @@ def fields_of(mean, group, count, copies):
 def covariance_features(explained, flows, group, out):
     """The numbers that determine H^kk' before and after the observations.
 
-    For each k ``H^kk``, and for each pair k < k' the real and, for complex fields, the imaginary
-    part of ``H^kk'``.
+    They are ``H^kk`` for each k, and for each pair k < k' the real part of ``H^kk'`` and, for
+    complex fields, its imaginary part.
 
     Args:
-        explained: [..., 2 K E, 2 K E], what is explained of the entries' covariances.
+        explained: the explained part of the entries' covariances, [..., 2 K E, 2 K E].
         flows: a list of `Flows`, one for each Gaussian term of the kernel.
         group: a `Group`.
-        out: the output's frequency alpha.
+        out: alpha, the frequency of the output.
 
     Returns:
-        The prior's [F] and what is explained of them, [..., F].
+        The numbers of the prior [F], and their explained part [..., F].
     """
     entries = len(group.entries)
     count = flows[0].count
@@ -95,7 +95,7 @@ def covariance_features(explained, flows, group, out):
 
 
 def feature_pairs(count, out):
-    """(k, k', whether the imaginary part) of each feature."""
+    """(k, k', whether it is the imaginary part) for each feature."""
     found = [(k, k, False) for k in range(count)]
     for first in range(count):
         for second in range(first + 1, count):
@@ -106,12 +106,12 @@ def feature_pairs(count, out):
 
 
 def variance_weights(weights, out, copies):
-    """What ``E|z_p|^2`` takes of each feature of each input copy.
+    """The weight of each feature of each input copy in ``E|z_p|^2``.
 
     Args:
-        weights: [K, n, p] for out = 0, [2, K, n, p] else.
+        weights: [K, n, p] for out = 0, otherwise [2, K, n, p].
         out: alpha.
-        copies: of the input frequency, the first of the n.
+        copies: number of copies of the input frequency, the first of the n.
 
     Returns:
         [copies, F, p].

@@ -1,4 +1,4 @@
-"""What a network's layers do with uncertainty: one strategy for each way to carry it."""
+"""The interface of strategies that carry uncertainty through a network's layers."""
 
 import abc
 import dataclasses
@@ -17,47 +17,47 @@ from tfpn.types import Array, Observations, Shape, Tensor
 
 @dataclasses.dataclass(frozen=True)
 class Uncertainty(abc.ABC):
-    """How feature maps carry what is not known of them.
+    """A way to carry the uncertainty of feature maps.
 
-    Feature maps have a mean and a variance for each point and channel. Some strategies add a
-    tensor that says how errors at different points and channels go together. It is called
-    ``beside`` here and None where there is none; in the observations dict it stands under `key`.
-    All tensors are finite: variances and ``beside`` are 0 where ``missing`` is 1.
+    Feature maps have a mean and a variance for each point and channel. Some strategies add a tensor
+    about the joint errors at different points and channels. It is called ``beside`` here, and is
+    None for other strategies. In the observations dict it has the key `key`. All tensors are
+    finite: variances and ``beside`` are 0 where ``missing`` is 1.
     """
 
-    # The key of what travels beside the contract's three, or None.
+    # The key of ``beside`` in the observations dict, or None.
     key: ClassVar[str | None] = None
     # Whether features have a variance at all.
     has_variance = True
-    # Whether channels may have noise of their own in a convolution.
+    # Whether channels may have their own noise in a convolution.
     takes_channel_noise = True
     # Whether its convolutions take an estimator of the variance.
     takes_estimator = False
-    # Whether a convolution at many query points may be one at some after the other.
+    # Whether a convolution may take many query points piece by piece.
     takes_pieces = False
-    # Whether integrals with a finite variance are worth float64.
+    # Whether to compute integrals of finite variance in float64.
     integrates_in_float64 = True
-    # Whether errors of integrals over parts of a region may be taken as independent.
+    # Whether errors of integrals over parts of a region may count as independent.
     may_split = True
-    # Whether what goes beside an integral over R^d, of infinite variance, still says something.
+    # Whether ``beside`` of an integral over R^d, which has infinite variance, means something.
     keeps_over_space = False
     # Whether its layers draw random numbers.
     draws = False
-    # Whether it can be conditioned on neighbourhoods: whether errors of different blocks are kept.
+    # Whether it works with neighbourhoods, that is, keeps the errors of different blocks.
     takes_neighbourhoods = False
-    # Whether steerable layers have it.
+    # Whether steerable layers take it.
     is_steerable = False
 
     @abc.abstractmethod
     def convolve(
         self, observed: Observed, operator: Operator, beside: Tensor | None, missing: Tensor
     ) -> Any:
-        """An operator applied to the posterior of observations.
+        """Applies an operator to the posterior of observations.
 
         Args:
             observed: `tfpn.math.posterior.Observed`.
             operator: `tfpn.math.operator.Operator`.
-            beside: of the observations, or None.
+            beside: ``beside`` of the observations, or None.
             missing: [B, M, 1], 1 at query points that are padding and 0 elsewhere.
 
         Returns:
@@ -75,12 +75,12 @@ class Uncertainty(abc.ABC):
         *,
         own: bool,
     ) -> Any:
-        """`convolve`, each point's posterior conditioned on observations near it.
+        """`convolve`, with each point's posterior conditioned on observations near it.
 
-        For strategies that take neighbourhoods. This one is for those with nothing ``beside``.
+        Strategies that take neighbourhoods have it. This method is for those without ``beside``.
 
         Args:
-            neighbourhoods: how large they are.
+            neighbourhoods: the sizes of neighbourhoods.
             observed, operator, beside, missing: as in `convolve`.
             own: whether the query points are the observed points.
         """
@@ -102,16 +102,16 @@ class Uncertainty(abc.ABC):
         region: Mapping[str, Any],
         beside: Tensor | None,
     ) -> Any:
-        """`integrate`, by the integrals of local posteriors over the blocks' cells.
+        """`integrate`, as a sum of integrals of local posteriors over the blocks' cells.
 
-        For strategies that take neighbourhoods.
+        Strategies that take neighbourhoods have it.
         """
         raise NotImplementedError
 
     def marginals(
         self, observed: Observed, operator: Operator, beside: Tensor | None, missing: Tensor
     ) -> Any:
-        """Mean and variance of `convolve` alone, for `process`: with no error of drawing."""
+        """Only mean and variance of `convolve`, without sampling errors, for `process`."""
         return self.convolve(observed, operator, beside, missing)[:2]
 
     @abc.abstractmethod
@@ -122,8 +122,8 @@ class Uncertainty(abc.ABC):
 
         Args:
             observed: `tfpn.math.posterior.Observed`.
-            region: dict of a ``box`` or a ``disc``, as `Kernel.integrals` takes it; empty for R^d.
-            beside: of the observations, or None.
+            region: dict of a ``box`` or a ``disc``, as in `Kernel.integrals`; empty for R^d.
+            beside: ``beside`` of the observations, or None.
 
         Returns:
             mean and variance [B, c] (infinite over R^d), ``beside`` of the result, and the negative
@@ -140,10 +140,10 @@ class Uncertainty(abc.ABC):
         bias: Tensor | None,
         missing: Tensor,
     ) -> Any:
-        """Mean and variance of ``M f + b``, and what goes beside them.
+        """Mean, variance and ``beside`` of ``M f + b``.
 
         Args:
-            values, variance, beside: of f.
+            values, variance, beside: mean, variance and ``beside`` of f.
             kernel: M^T, [c_in, c_out].
             bias: b [c_out], or None.
             missing: [B, N, 1].
@@ -158,44 +158,44 @@ class Uncertainty(abc.ABC):
         beside: Tensor | None,
         missing: Tensor,
     ) -> Any:
-        """Mean and variance of ``h(f)`` entry by entry, and what goes beside them."""
+        """Mean, variance and ``beside`` of ``h(f)``, with h applied to each entry."""
 
     @abc.abstractmethod
     def affine(self, beside: Tensor | None, factor: Tensor, values: Tensor) -> Tensor:
-        """What goes beside ``factor * f + shift``, with factors [c]; ``values`` are its mean."""
+        """``beside`` of ``factor * f + shift``, with factors [c]; ``values`` are its mean."""
 
     @abc.abstractmethod
     def covariance(self, observed: Observed, operator: Operator, beside: Tensor | None) -> Tensor:
         """Covariances of each output of an operator between query points, [B, c_out, M, M].
 
         Args:
-            observed, operator, beside: as in `convolve`, of channels that share kernel and noise.
+            observed, operator, beside: as in `convolve`. The channels share kernel and noise.
         """
 
     @abc.abstractmethod
     def joint_covariance(self, pooled: Observations) -> Array:
-        """Covariance of pooled channels [B, c, c], by the pooled dict of NumPy arrays."""
+        """The covariance of pooled channels [B, c, c], from the pooled dict of NumPy arrays."""
 
     @staticmethod
     def query_points(channels: int) -> int | None:
-        """How many query points a convolution takes at once, for memory's sake; None for all."""
+        """The number of query points that a convolution takes at once to save memory; None: all."""
         return None
 
     def shape(self, values_shape: Shape, given: Shape | None = None) -> Any:
-        """The shape under `key` beside values of a shape, or None.
+        """The shape of the tensor under `key` for values of a shape, or None.
 
         Args:
-            values_shape: [B, N, c], or [B, c] of pooled values.
-            given: the shape under `key` of the layer's input, or None.
+            values_shape: [B, N, c], or [B, c] for pooled values.
+            given: the shape under `key` in the layer's input, or None.
         """
         return None
 
     def read(self, tensor: Tensor) -> Tensor:
-        """``beside`` by the observations dict's tensor under `key`."""
+        """``beside`` from the tensor under `key` in the observations dict."""
         return tensor
 
     def write(self, beside: Tensor) -> Tensor:
-        """The observations dict's tensor by ``beside``."""
+        """The tensor for the observations dict from ``beside``."""
         return beside
 
 
@@ -205,11 +205,11 @@ def mix_values(values: Tensor, kernel: Tensor, bias: Tensor | None, missing: Ten
 
 
 def integrate(posterior: Posterior, region: Mapping[str, Any]) -> Any:
-    """Integral of a posterior over a region.
+    """Integrates a posterior over a region.
 
     Returns:
-        The covariance of the integral with the points [B, N], the mean [B, c], the variance [B, c],
-        infinite over R^d, and the negative log marginal likelihood [B, c].
+        The covariance of the integral with the points [B, N], the mean [B, c], the variance [B, c]
+        (infinite over R^d), and the negative log marginal likelihood [B, c].
     """
     once, twice = posterior.kernel.integrals(posterior.points, **region)
     functional = Fixed(once[:, None, None])

@@ -1,4 +1,4 @@
-"""Variances alone: errors at different points and channels are taken as independent (the paper)."""
+"""Only variances: errors at different points and channels count as independent (the paper)."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class Diagonal(Uncertainty):
     """A variance for each point and channel.
 
     Attributes:
-        estimator: of the convolution's variance; None for the exact one.
+        estimator: estimator of the convolution's variance; None for the exact variance.
     """
 
     estimator: Estimator | None = None
@@ -34,14 +34,14 @@ class Diagonal(Uncertainty):
 
     @property
     def takes_pieces(self) -> bool:  # type: ignore[override]
-        return self.estimator is None  # whose probes are those of all points
+        return self.estimator is None  # an estimator's probes cover all points together
 
     def convolve(
         self, observed: Observed, operator: Operator, beside: Tensor | None, missing: Tensor
     ) -> Any:
         if self.estimator is not None:
             mean, variance, nll = self.estimate(observed, operator)
-            # A noisy estimate may be negative.
+            # A noisy estimate of the variance may be negative.
             return mean, tf.nn.relu(variance), None, nll
         mean, variance, nll = in_float64_where_coarse(_moments, observed, operator)
         return mean, variance, None, nll
@@ -99,7 +99,7 @@ class Diagonal(Uncertainty):
         missing: Tensor,
     ) -> Any:
         mean = mix_values(values, kernel, bias, missing)
-        # The paper's central-limit argument (eq. mixing).
+        # This is the paper's central-limit argument (eq. mixing).
         return mean, mix_channels(variance, tf.square(kernel)), None
 
     def activate(
@@ -131,6 +131,6 @@ def _moments(posterior, *given):
         response, explained, nll = posterior.condition(functionals)
         return operator.mix(response), operator.mix_variance(prior_variance, explained), nll
 
-    # The kernels between all points and the response of every flow and channel are by far the
+    # The kernels between all points, and the response of every flow and channel, are by far the
     # largest tensors of a layer.
     return posterior.frugal(moments, *given)

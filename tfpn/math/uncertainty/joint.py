@@ -1,6 +1,6 @@
-"""Coherent uncertainty in full: one covariance over all points and channels of an example.
+"""Full coherent uncertainty: one covariance over all points and channels of an example.
 
-The reference for small networks. A covariance is [B, N, c, N, c], 0 where unobserved.
+It is the reference for small networks. A covariance is [B, N, c, N, c], 0 where unobserved.
 """
 
 import dataclasses
@@ -34,15 +34,15 @@ class Joint(Uncertainty):
     ) -> Any:
         """As `Uncertainty.convolve`.
 
-        Without a covariance the observations' errors are independent. With the covariance C of an
-        earlier layer's values the function between the points is a GP conditioned on the values as
-        if exact but for the observation noise R, and the values are uncertain by C (law of total
-        covariance): with ``T = sum_k W_k (x) k_k(X, X) (K + R)^-1``
+        Without a covariance the observations' errors are independent. An earlier layer's values
+        have a covariance C. Between the points the function is then a GP, conditioned on the values
+        as if they were exact up to the observation noise R. The values are uncertain by C. By the
+        law of total covariance, with ``T = sum_k W_k (x) k_k(X, X) (K + R)^-1``
 
             C' = T C T^T + sum_ij W_i W_j^T (x) [k_ij - k_i (K + R)^-1 k_j^T]
 
-        R is at least the least noise variance of the dtype. The marginal likelihood is that of
-        independent errors of the given variance in both cases.
+        R is at least the least noise variance of the dtype. In both cases the marginal likelihood
+        is that of independent errors of the given variance.
         """
         posterior = _exact(observed, beside).posterior()
         functionals = operator.functionals(observed.kernel)
@@ -64,8 +64,8 @@ class Joint(Uncertainty):
     ) -> Any:
         """As `Uncertainty.integrate`.
 
-        With t the weights of the values in the integral, ``C'[a, b] = sum_nm t_n t_m C[n, a, m,
-        b]``, plus the GP's own variance given values that are exact but for the observation noise.
+        With the weights t of the values in the integral, ``C'[a, b] = sum_nm t_n t_m C[n, a, m,
+        b]``, plus the GP's own variance given values that are exact up to the observation noise.
         """
         posterior = _exact(observed, beside).posterior()
         once, mean, own, _ = integrate(posterior, region)
@@ -121,14 +121,14 @@ class Joint(Uncertainty):
 
     @staticmethod
     def query_points(channels: int) -> int | None:
-        return max(1, 512 // channels)  # all of which are related to each other
+        return max(1, 512 // channels)  # each pair of them has a covariance
 
     def shape(self, values_shape: Shape, given: Shape | None = None) -> Any:
         return (*values_shape, *values_shape[1:])
 
 
 def _exact(observed, covariance):
-    """The observations with what of their variance is beside the covariance's: mostly none."""
+    """The observations with the variance that exceeds the covariance's diagonal: mostly none."""
     if covariance is None:
         return observed
     beside = tf.nn.relu(observed.variance - marginal_variance(covariance))
@@ -139,7 +139,8 @@ def covariance_of_functionals(posterior: Posterior, operator: Operator) -> Tenso
     """Posterior covariances of all ``(exp(D_k) f)(x_m)``, [B, M, K, M, K]."""
     cross = operator.functionals(posterior.kernel).cross(posterior.points)
     batch, queries, count, size = sizes(cross)
-    # One place with M K functionals: the explained part has a hand-written gradient for all pairs.
+    # They form one place with M K functionals, so the explained part of all pairs has a
+    # hand-written gradient.
     together = Fixed(reshape(cross, [batch, 1, [queries, count], size]))
     _, explained, _ = posterior.condition(together)
     query = operator.query
@@ -149,7 +150,7 @@ def covariance_of_functionals(posterior: Posterior, operator: Operator) -> Tenso
 
 
 def values_map(posterior: Posterior, functionals: Functionals, weights: Tensor) -> Tensor:
-    """The values' linear map ``sum_k W_k (x) k_k(x_m, X) (K + S)^-1``, [B, M, c_out, N, c_in]."""
+    """The linear map of values ``sum_k W_k (x) k_k(x_m, X) (K + S)^-1``, [B, M, c_out, N, c_in]."""
     cross = functionals.cross(posterior.points)
     shape = tf.shape(cross)
     identity = tf.eye(shape[3], batch_shape=shape[:1], dtype=cross.dtype)
@@ -165,7 +166,7 @@ def congruence(linear: Tensor, covariance: Tensor) -> Tensor:
 
 
 def activated_covariance(activation: Activation, mean: Tensor, covariance: Tensor) -> Tensor:
-    """Covariance of ``h(f)`` for jointly Gaussian f over points and channels, entry by entry.
+    """Covariance of ``h(f)`` for f that is jointly Gaussian over points and channels.
 
     Args:
         activation: `tfpn.math.activations.Activation`.
@@ -188,9 +189,9 @@ def activated_covariance(activation: Activation, mean: Tensor, covariance: Tenso
 
 
 def rectified_joint_covariance(mean: Tensor, covariance: Tensor) -> Tensor:
-    """Mean and covariance of ``relu(f)`` for jointly Gaussian f over points and channels.
+    """Mean and covariance of ``relu(f)`` for f that is jointly Gaussian over points and channels.
 
-    Entry by entry by `rectified_covariance`, and by `rectified_moments` on the diagonal.
+    The entries come from `rectified_covariance`, and the diagonal from `rectified_moments`.
 
     Args:
         mean: [B, N, c].

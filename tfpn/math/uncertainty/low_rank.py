@@ -1,14 +1,14 @@
-"""Coherent uncertainty at low rank: shared factors beside independent remainders.
+"""Coherent uncertainty of low rank: shared factors and independent remainders.
 
-A feature map's uncertainty is the sum of r factors, each one an unknown standard normal number
-times a known map J_j over points and channels, and of an independent remainder of variance D:
+A feature map's uncertainty is the sum of r factors and an independent remainder of variance D. A
+factor is an unknown standard normal number times a known map J_j over points and channels:
 
     f[n, a] = values[n, a] + sum_j J_j[n, a] e_j + sqrt(D[n, a]) e[n, a]
     variance[n, a] = sum_j J_j[n, a]^2 + D[n, a]
 
-The factors pass through a layer's linear maps as values do, so that what is wrong in common at many
-points and channels stays in common. Inside this module factors are [r, B, N, c], which linear maps
-take without transposition; in the observations dict they are [B, N, c, r].
+The factors pass through a layer's linear maps like values. So a common error of many points and
+channels stays common. Inside this module factors are [r, B, N, c], which linear maps take without
+transposition. In the observations dict they are [B, N, c, r].
 """
 
 import dataclasses
@@ -27,17 +27,18 @@ from tfpn.math.precision import in_double_precision
 from tfpn.math.uncertainty.base import Uncertainty, integrate, mix_values
 from tfpn.types import Array, Observations, Shape, Tensor
 
-# Columns beyond the rank and rounds of the subspace iteration for the first layer's factors.
+# Columns beyond the rank, and rounds, of the subspace iteration for the first layer's factors.
 _OVERSAMPLING = 8
 _ROUNDS = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class LowRank(Uncertainty):
-    """Factors beside an independent remainder.
+    """Factors and an independent remainder.
 
     Attributes:
-        rank: number of factors that the first convolution finds; later layers take theirs.
+        rank: number of factors that the first convolution finds. Later layers take over its
+            number.
     """
 
     rank: int = 8
@@ -51,10 +52,10 @@ class LowRank(Uncertainty):
     ) -> Any:
         """As `Uncertainty.convolve`.
 
-        Without factors the observations' errors are independent, and the factors become the leading
+        Without factors the observations' errors are independent. The factors become the leading
         eigenvectors of the joint posterior covariance of all ``(e^{D_i} f)(x_m)``, mixed by W_i.
-        With factors from an earlier layer the GP is conditioned with the remainder as its noise;
-        values and factors go through the same linear map, and the GP's own variance is the new
+        With factors from an earlier layer, the GP is conditioned with the remainder as its noise.
+        Values and factors pass through the same linear map. The GP's own variance is the new
         remainder.
         """
         posterior = _with_remainder(observed, beside).posterior()
@@ -103,7 +104,7 @@ class LowRank(Uncertainty):
         beside: Tensor | None,
         missing: Tensor,
     ) -> Any:
-        # Exact to first order in the correlation.
+        # This is exact to first order in the correlation.
         slope = activation.slope(values, variance)
         return *activation.moments(values, variance), beside * slope
 
@@ -128,7 +129,7 @@ class LowRank(Uncertainty):
 
     @staticmethod
     def query_points(channels: int) -> int | None:
-        return 512  # all of which are related to each other
+        return 512  # each pair of them has a covariance
 
     def shape(self, values_shape: Shape, given: Shape | None = None) -> Any:
         return (*values_shape, self.rank if given is None else given[-1])
@@ -146,7 +147,7 @@ def factor_variance(factors: Tensor) -> Tensor:
 
 
 def remainder_variance(variance: Tensor, factors: Tensor) -> Tensor:
-    """``D = variance - sum_j J_j^2``, not below the zero that rounding may cross; +inf stays."""
+    """``D = variance - sum_j J_j^2``, raised to 0 if rounding makes it negative; +inf stays."""
     return tf.nn.relu(variance - factor_variance(factors))
 
 
@@ -167,9 +168,9 @@ def _moved(posterior, cross, operator, factors):
 def _flow(cross, columns, weights):
     """``sum_{k,n,b} W_k[b, a] k_k(x_m, x_n) columns[n, b]``, [B, M, c_out].
 
-    cross [B, M, K, N], columns [B, N, c_in], weights [K, c_in, c_out]. The responses
-    [B, M, K, c_in] between the two products are computed anew for the gradient: with r factors
-    they would be what a network's memory is full of.
+    Here cross is [B, M, K, N], columns [B, N, c_in] and weights [K, c_in, c_out]. The gradient
+    computes the responses [B, M, K, c_in] between the two products anew: with r factors they would
+    fill a network's memory.
     """
     shape = tf.shape(cross)
     operators, channels, out = weights.shape
@@ -181,7 +182,7 @@ def _flow(cross, columns, weights):
 
     def gradient(upstream):
         upstream = tf.reshape(upstream, [-1, out])
-        with tf.control_dependencies([upstream]):  # not before the gradient arrives
+        with tf.control_dependencies([upstream]):  # wait for the gradient to arrive
             again = tf.identity(columns)
         d_weights = tf.matmul(responses(again), upstream, transpose_a=True)
         d_responses = tf.matmul(upstream, kernel, transpose_b=True)
@@ -199,10 +200,10 @@ def leading_functionals(
 ) -> Tensor:
     """Leading eigenvectors of the posterior covariance of all functionals ``(e^{D_i} f)(x_m)``.
 
-    With P that covariance and U [.., r] vectors that approximate its leading eigenvectors, the
-    result is ``J = P U (U^T P U)^(-1/2)``: ``P - J J^T`` is positive semidefinite whatever U is,
-    and U can be a constant for gradients. U comes from a subspace iteration that starts with waves
-    over the points, so that it moves with their order and place.
+    Let P be that covariance, and let the vectors U [.., r] approximate its leading eigenvectors.
+    The result is ``J = P U (U^T P U)^(-1/2)``. For any U, ``P - J J^T`` is positive semidefinite,
+    and U can be a constant for gradients. U comes from a subspace iteration. The iteration starts
+    with waves over the points, so U follows their order and place.
 
     Args:
         posterior: `tfpn.math.posterior.Posterior` that all channels share.
@@ -227,7 +228,7 @@ def leading_functionals(
     )
 
     def times(prior, flat, vectors):
-        """P vectors; the whitener hides its derivatives from all but `solve`."""
+        """P times vectors. The whitener hides its derivatives from all functions except `solve`."""
         count = tf.shape(vectors)[-1]
         by_operator = tf.reshape(vectors, [shape[0], shape[1], operators, count])
         by_operator = tf.reshape(tf.einsum("bmkr->bkmr", by_operator), tf.shape(vectors))
@@ -244,7 +245,7 @@ def leading_functionals(
     vectors = tf.linalg.qr(vectors).q * weight
     ritz = tf.matmul(vectors, times(*constants, vectors), transpose_a=True)
     _, rotation = tf.linalg.eigh(0.5 * (ritz + tf.linalg.matrix_transpose(ritz)))
-    vectors = tf.matmul(vectors, rotation[..., ::-1][..., :rank])  # leading first
+    vectors = tf.matmul(vectors, rotation[..., ::-1][..., :rank])  # leading ones first
     vectors = tf.pad(vectors, [[0, 0], [0, 0], [0, rank - tf.shape(vectors)[-1]]])
     vectors = tf.ensure_shape(vectors, [None, None, rank])
     vectors = tf.stop_gradient(vectors)
@@ -260,8 +261,8 @@ def leading_functionals(
 def _ridge(gram, prior_trace):
     """A multiple of the identity, of the size of the Gram matrix's rounding error.
 
-    The posterior covariance is a difference of the prior's and what is explained of it, so its
-    rounding is relative to the prior however little is left.
+    The posterior covariance is the prior's minus the explained part. So its rounding is relative to
+    the prior, even if little is left.
     """
     size = (1e-6 if gram.dtype == tf.float32 else 1e-11) * prior_trace
     return size[..., None, None] * tf.eye(gram.shape[-1], dtype=gram.dtype)
@@ -270,7 +271,7 @@ def _ridge(gram, prior_trace):
 def _waves(query, query_weight, length_scale, operators, count):
     """Start of the subspace iteration, [B, M K, count]: cosines of fixed random frequencies."""
     dim = query.shape[-1]
-    # One generator, so that XLA and other devices start from the same numbers.
+    # The generator is fixed, so that XLA and other devices start from the same numbers.
     options = {"dtype": query.dtype, "alg": "philox"}
     frequency = tf.random.stateless_normal([dim, count], seed=[3, 1], **options)
     phase = tf.random.stateless_uniform(
@@ -287,8 +288,8 @@ def _waves(query, query_weight, length_scale, operators, count):
 def _mix_leading(shapes, weights, rank):
     """The factors' channels, [r, B, M, K] and [K, c_in, c_out] -> [r, B, M, c_out].
 
-    All input channels have the same posterior covariance, and so the same functionals: of the
-    c_in r products those with the largest variance in the output are kept.
+    All input channels have the same posterior covariance, and so the same functionals. Of the c_in
+    r products the function keeps those with the largest variance in the output.
     """
     operators, channels, out = weights.shape
     if channels == 1:

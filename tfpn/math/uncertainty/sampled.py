@@ -1,13 +1,13 @@
-"""Coherent uncertainty by draws of the function itself, each of which passes through the network.
+"""Coherent uncertainty by draws of the function, each of which passes through the network.
 
 By Matheron's rule a draw of the posterior is a draw f~ of the prior plus a correction:
 
     f~(x) + k(x, X) (K + S)^-1 (y - f~(X) - eps)        eps ~ N(0, S)
 
-An operator acts on the prior draw's plane waves in closed form (`tfpn.math.waves`), and on the
-correction as on a posterior mean. In a later layer each draw is an exact reading of a function, up
-to the layer's own observation noise. Draws are [B, S, N, c], 0 where unobserved. Values and
-variance are their mean and their variance, that is, the moments of the mixture of S draws.
+An operator acts in closed form on the prior draw's plane waves (`tfpn.math.waves`). On the
+correction it acts as on a posterior mean. In a later layer each draw is an exact reading of a
+function, up to the layer's observation noise. Draws are [B, S, N, c], 0 where unobserved. Values
+and variance are their mean and variance: the moments of the mixture of S draws.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ from tfpn.types import Array, Observations, Shape, Tensor
 # Key of the observations dict.
 DRAWS = "draws"
 
-# Differences of seeds between the parts of a draw.
+# Offsets of the seed for the parts of a draw.
 _NOISE_SEED = 1 << 24
 
 
@@ -45,13 +45,13 @@ class Sampled(Uncertainty):
     """Draws of the functions, S for each example.
 
     Attributes:
-        samples: S, of the first convolution; later layers take their input's.
+        samples: S for the first convolution. Later layers take the number of their input.
         waves: number of plane waves in a draw of a prior.
         seed: integer tensor [2]; None for zeros.
-        fresh: whether every example has draws of its own, as in training. Otherwise the draws are
-            common to all examples, and noise belongs to the observed points in their order along a
-            fixed direction: so the result for an example does not depend on others, on the order of
-            its points or on padding.
+        fresh: whether every example has its own draws, as in training. Otherwise all examples share
+            the draws, and the observed points get noise by their order along a fixed direction. So
+            the result for an example does not depend on other examples, on the order of its points
+            or on padding.
     """
 
     samples: int = 16
@@ -81,7 +81,7 @@ class Sampled(Uncertainty):
         *,
         own: bool,
     ) -> Any:
-        """As `Uncertainty.convolve_near`: draws of the prior and noise are those of all blocks."""
+        """As `Uncertainty.convolve_near`; all blocks share the draws of the prior and the noise."""
         if neighbourhoods.is_whole(observed.points):
             return self.convolve(observed, operator, beside, missing)
         correction = functools.partial(self._correction_near, neighbourhoods, own)
@@ -98,7 +98,7 @@ class Sampled(Uncertainty):
 
     @in_double_precision
     def _correction(self, observed, operator, beside, prior):
-        """What the readings make of the operator's result, bias included, [B, S, M, c_out]."""
+        """The readings' correction of the operator's result, with the bias, [B, S, M, c_out]."""
         posterior = observed.posterior()
         return operator.respond(posterior, self._residual(posterior, beside, prior))
 
@@ -123,8 +123,8 @@ class Sampled(Uncertainty):
     ) -> Any:
         """As `Uncertainty.integrate`.
 
-        Over R^d, where a prior draw has no integral, each draw is pooled by the integral of the
-        posterior mean that it gives; the variance is infinite, and the draws' spread is not.
+        A prior draw has no integral over R^d. There each draw is pooled by the integral of its
+        posterior mean. The variance is infinite, but the draws' spread is finite.
         """
         observed = _readings(observed, beside)
         posterior = observed.posterior()
@@ -209,7 +209,7 @@ class Sampled(Uncertainty):
     def marginals(
         self, observed: Observed, operator: Operator, beside: Tensor | None, missing: Tensor
     ) -> Any:
-        """As `Uncertainty.marginals`, by the law of total variance: none of it is drawn here."""
+        """As `Uncertainty.marginals`, by the law of total variance, without new draws."""
         readings = _readings(observed, beside, operator)
         mean, variance, *_ = Diagonal().convolve(readings, operator, None, missing)
         if beside is None:
@@ -230,7 +230,7 @@ class Sampled(Uncertainty):
 
     @in_double_precision
     def _means(self, observed, operator, beside):
-        """The operator on the posterior mean of each draw, [B, S, M, c_out]."""
+        """The operator applied to the posterior mean of each draw, [B, S, M, c_out]."""
         return operator.respond(observed.posterior(), beside)[0]
 
     def joint_covariance(self, pooled: Observations) -> Array:
@@ -240,14 +240,14 @@ class Sampled(Uncertainty):
 
     @staticmethod
     def query_points(channels: int) -> int | None:
-        return 512  # times draws and operators
+        return 512  # each of them for all draws and operators
 
     def shape(self, values_shape: Shape, given: Shape | None = None) -> Any:
         batch, *others = values_shape
         return (batch, None if given is None else given[1], *others)
 
     def _waves(self, observed: Observed, beside: Tensor | None) -> Waves:
-        """Draws of the prior, as many as there are of the readings."""
+        """Draws of the prior, as many as of the readings."""
         known = tf.reduce_any(tf.math.is_finite(observed.variance), axis=-1, keepdims=True)
         centre = middle(observed.finite_points(), known)
         return draw_waves(
@@ -262,9 +262,9 @@ class Sampled(Uncertainty):
         )
 
     def _seed(self, known):
-        """The seed, of which a compiler does not know that it is constant.
+        """The seed, hidden from a compiler as if it were not constant.
 
-        Else XLA would draw all numbers while it compiles, which takes minutes.
+        Otherwise XLA would draw all numbers while it compiles, which takes minutes.
         """
         seed = tf.zeros([2], tf.int32) if self.seed is None else self.seed
         return seed + tf.cast(tf.reduce_max(tf.cast(known, tf.int32)) > 1, tf.int32)
@@ -281,9 +281,9 @@ class Sampled(Uncertainty):
         return readings - prior - noise * tf.linalg.matrix_transpose(std)[:, None]
 
     def _parts(self, observed, beside, prior):
-        """What `_residual_in_block` takes, [B, N, S, c] each: what is known of all points at once.
+        """The arguments of `_residual_in_block`, each [B, N, S, c], for all points at once.
 
-        The readings are among it where they are draws.
+        They include the readings if these are draws.
         """
         given = observed.variance
         if NOISE[observed.noise].each:
@@ -309,7 +309,7 @@ class Sampled(Uncertainty):
         if self.fresh:
             shape = [batch, samples, size, channels]
             return normal(shape, seed, points.dtype)
-        # The first rows do not depend on how many there are.
+        # The first rows do not depend on the number of rows.
         table = normal([size, channels, samples], seed, points.dtype)
         number = ranks(points, known, std, values)  # [B, G, N]
         if number.shape[1] == 1:
@@ -322,7 +322,7 @@ class Sampled(Uncertainty):
 
 
 def _by_point(draws):
-    """[B, S, N, c] as [B, N, S, c], for blocks."""
+    """Transposes [B, S, N, c] to [B, N, S, c], for blocks."""
     return tf.transpose(draws, [0, 2, 1, 3])
 
 
@@ -330,7 +330,7 @@ _by_draw = _by_point  # and back
 
 
 def _residual_in_block(posterior, prior, noise, *readings):
-    """`Sampled._residual` of blocks, by what `Sampled._parts` gives of their points."""
+    """`Sampled._residual` for blocks, from the `Sampled._parts` of their points."""
     values, variance = posterior.observations
     known = tf.math.is_finite(variance)
     std = tf.where(known, tf.sqrt(tf.where(known, variance, 1.0)), 0.0)
@@ -341,8 +341,8 @@ def _residual_in_block(posterior, prior, noise, *readings):
 def _readings(observed, draws, operator=None):
     """The observations as they are, or draws as readings.
 
-    Their noise is what the variance holds beside that of the draws: mostly none. Values are the
-    first draw then, of which the marginal likelihood is.
+    The draws' noise is the variance that exceeds that of the draws: mostly none. The values are
+    then the first draw, and the marginal likelihood is that of this draw.
     """
     if draws is None:
         return observed
@@ -354,7 +354,7 @@ def _readings(observed, draws, operator=None):
 
 
 def draw_moments(draws: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance over the draws, [B, S, ...] -> [B, ...]."""
+    """Mean and variance over the draws, each [B, S, ...] -> [B, ...]."""
     if draws.shape[1] == 1:
         return draws[:, 0], tf.zeros_like(draws[:, 0])
     mean = tf.reduce_mean(draws, axis=1)

@@ -1,4 +1,4 @@
-"""No uncertainty: means alone, which are taken as exact (the paper's ablation)."""
+"""No uncertainty: only means, which count as exact (the paper's ablation)."""
 
 import dataclasses
 from typing import Any
