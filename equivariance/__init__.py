@@ -1,7 +1,8 @@
 """Symmetry constraints on coupled-PDE generators, solved exactly (sympy and NumPy only).
 
-Which generators ``M = C + sum_i B_i d_i + sum_ij S_ij d_i d_j`` and which channel mixings commute
-with a group of rotations, reflections or other matrices that acts on space and on the channels:
+The package finds the generators ``M = C + sum_i B_i d_i + sum_ij S_ij d_i d_j`` and the channel
+mixings that commute with a group. The group consists of rotations, reflections or other matrices
+that act on space and on the channels:
 
 >>> from equivariance import SO2, solve_generators
 >>> channels = 2 * SO2.irrep(0) + SO2.irrep(1)  # two scalar fields and a vector field

@@ -1,4 +1,4 @@
-"""``python -m equivariance``: see ``equivariance.command``."""
+"""Runs the command ``python -m equivariance``, see ``equivariance.command``."""
 
 import sys
 

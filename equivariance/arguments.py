@@ -9,11 +9,11 @@ import sympy
 from equivariance.exact import to_numpy
 
 EXPRESSION = "made of numbers or sympy expressions"
-MAX_CHANNELS = 2000  # of a representation that is solved, decomposed, checked or written as text
+MAX_CHANNELS = 2000  # limit for a representation to be solved, decomposed, checked or written
 
 
 def wrong_type(name, expected, found):
-    """The TypeError for an argument that is no such thing."""
+    """The TypeError for an argument of the wrong type."""
     return TypeError(f"{name} must be {expected}, found {found!r} ({type(found).__name__}).")
 
 
@@ -35,13 +35,12 @@ def require_channels(dim, name):
     if dim > MAX_CHANNELS:
         raise ValueError(
             f"{name}: {dim} channels are more than the {MAX_CHANNELS} supported here. Solve one "
-            "copy of each part: the tensors between two irreducible parts are the same for all "
-            "copies."
+            "copy of each part: all copies have the same tensors between two irreducible parts."
         )
 
 
 def require_same_group(left, right, verb):
-    """Raises a ValueError if two representations are not of the same group."""
+    """Raises a ValueError if two representations have different groups."""
     if left.group != right.group:
         raise ValueError(
             f"Representations of different groups cannot be {verb}: found {left.group.name} "
@@ -50,7 +49,7 @@ def require_same_group(left, right, verb):
 
 
 def natural_number(value, name):
-    """The value as an int; an error that names the argument if it is none or negative."""
+    """The value as an int; raises an error unless it is an integer of at least 0."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise wrong_type(name, "an integer", value)
     if value < 0:
@@ -59,7 +58,7 @@ def natural_number(value, name):
 
 
 def positive_number(value, name):
-    """The value as a float; an error that names the argument if it is no positive number."""
+    """The value as a float; raises an error unless it is a positive number."""
     found = _real(value, name, "a positive number")
     if not (math.isfinite(found) and found > 0):
         raise ValueError(f"{name} must be a positive number, found {value!r}.")
@@ -67,7 +66,7 @@ def positive_number(value, name):
 
 
 def tolerance_number(value, name):
-    """The value as a float; an error that names the argument if it is no number from 0 on."""
+    """The value as a float; raises an error unless it is a finite number of at least 0."""
     found = _real(value, name, "a number")
     if not (math.isfinite(found) and found >= 0):
         raise ValueError(f"{name} must be finite and not negative, found {value!r}.")
@@ -91,7 +90,7 @@ def real_number(value, name):
 
 
 def plain_array(values, name):
-    """Nested lists or an array as a NumPy array; a ValueError if they are of unequal length."""
+    """Nested lists or an array as a NumPy array; raises a ValueError if lengths differ."""
     try:
         return np.asarray(values)
     except ValueError as error:
@@ -106,7 +105,7 @@ def require_keys(values, names, title="values"):
 
 
 def is_real_entry(x):
-    """Whether x is a real number or a sympy expression, and no truth value."""
+    """Whether x is a real number or a sympy expression, but not a truth value."""
     return isinstance(x, Real | sympy.Expr) and not isinstance(x, bool | np.bool_)
 
 
@@ -114,8 +113,8 @@ def real_array(values, name):
     """A NumPy or sympy array, or nested lists, as float64 real numbers (not always finite).
 
     Raises:
-        TypeError: if an entry is complex, a truth value, text, or has symbols.
-        ValueError: if lists are of unequal length.
+        TypeError: if an entry is complex, a truth value or text, or holds symbols.
+        ValueError: if lists have unequal lengths.
 
     Example:
 

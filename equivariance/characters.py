@@ -1,8 +1,8 @@
-"""Characters, and the dimensions of solution spaces by averaging them over the group.
+"""Characters, and the dimensions of solution spaces from their averages over the group.
 
-Nothing here uses the solver: the number of equivariant maps is the average over the group of a
-product of traces, <chi_space chi_out chi_in*>, taken exactly (constant terms of Laurent polynomials
-in t = exp(i angle), or sums over the elements of a finite group).
+Nothing here uses the solver. The number of equivariant maps is the average of a product of traces
+over the group, <chi_space chi_out chi_in*>. The averages are exact: constant terms of Laurent
+polynomials in t = exp(i angle), or sums over the elements of a finite group.
 """
 
 from equivariance.inputs import read_pair, require_representation
@@ -14,10 +14,10 @@ ORDERS = ("zeroth_order", "first_order", "second_order")
 class Character:
     """Character of a group of rotations and reflections.
 
-    ``rotations`` is the trace of the rotation by an angle as a Laurent polynomial in t, a dict from
-    exponents to coefficients; ``reflections``, in the plane, the traces of the reflections
-    R(2 pi j / n) F for even and odd j, or (). ``average`` makes of both twice the average over the
-    group.
+    ``rotations`` is the trace of the rotation by an angle as a Laurent polynomial in t: a dict from
+    exponents to coefficients. ``reflections`` holds, in the plane, the traces of the reflections
+    R(2 pi j / n) F for even and odd j; otherwise it is (). ``average`` computes twice the average
+    over the group from both.
     """
 
     def __init__(self, average, rotations, reflections=()):
@@ -62,7 +62,7 @@ class Character:
 class FiniteCharacter:
     """Values of a character on the elements of a finite group, in a sympy field.
 
-    ``inverses`` and ``squares`` are the positions of each element's inverse and square.
+    ``inverses`` and ``squares`` hold the positions of each element's inverse and square.
     """
 
     def __init__(self, values, inverses, squares, field):
@@ -113,18 +113,18 @@ def count_invariants(rep: Representation) -> int:
 def count_generators(
     rep_in: Representation, rep_out: Representation | None = None
 ) -> dict[str, int]:
-    """The dimensions of the spaces that ``solve_generators`` finds, from characters alone.
+    """The dimensions of the spaces that ``solve_generators`` finds, from only the characters.
 
     Args:
         rep_in: the representation that a generator acts on.
-        rep_out: the representation that it gives; the same by default.
+        rep_out: the representation of its result. The default is ``rep_in``.
 
     Returns:
         A dict with the keys zeroth_order, first_order and second_order.
 
     Raises:
-        NotImplementedError: for a user-defined group with Lie-algebra generators, over which there
-            is no average in general.
+        NotImplementedError: for a user-defined group with Lie-algebra generators, which has no
+            average in general.
 
     Example:
 
@@ -135,7 +135,7 @@ def count_generators(
     rep_in, rep_out = read_pair(rep_in, rep_out, limited=False)
     maps = rep_out.character() * rep_in.character().dual()
     space = maps.constant(1), rep_in.group.defining_character()
-    symmetric = space[1] * space[1] + space[1].of_square()  # twice that of Sym^2 V
+    symmetric = space[1] * space[1] + space[1].of_square()  # twice the character of Sym^2 V
     counts = [halved((maps * x).twice_average()) for x in (*space, symmetric)]
     counts[2] = halved(counts[2])
     return dict(zip(ORDERS, counts, strict=True))
@@ -145,5 +145,5 @@ def halved(value):
     """Half of an even integer."""
     half = int(value) // 2
     if value != 2 * half:
-        raise ArithmeticError(f"A character count gave {value} / 2, which is no integer.")
+        raise ArithmeticError(f"A character count gave {value} / 2, which is not an integer.")
     return half

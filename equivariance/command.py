@@ -15,8 +15,8 @@ from equivariance.writing import latex_basis, latex_system, text_system
 from tfpn.files import WriteError, same_file, write
 
 DESCRIPTION = """\
-Which PDEs df/dt = (C + sum_i B_i d_i + sum_ij S_ij d_i d_j) f commute with a group that acts on
-space and on the channels of f. Prints the solution space with its dimensions."""
+Find the PDEs df/dt = (C + sum_i B_i d_i + sum_ij S_ij d_i d_j) f that commute with a group. The
+group acts on space and on the channels of f. Print the solution space with its dimensions."""
 EPILOG = """\
 representations:
   0, 1, 2     irreducible, by frequency (plane) or spin (space): 0 a scalar, 1 a vector
@@ -37,10 +37,10 @@ def main(arguments=None):
     """Runs the command.
 
     Args:
-        arguments: a list of text; by default those of the process.
+        arguments: a list of strings. The default is the arguments of the process.
 
     Returns:
-        Its exit code: 0, 1 if a file cannot be written, 2 for wrong arguments.
+        The exit code: 0; 1 if a file cannot be written; 2 for wrong arguments.
     """
     parser = argparse.ArgumentParser(
         prog="python -m equivariance",
@@ -49,18 +49,18 @@ def main(arguments=None):
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--group", required=True, help=KNOWN_GROUPS.replace("%", "%%"))
-    parser.add_argument("--rep", required=True, help="the channels, as '2x0 + 1'")
-    parser.add_argument("--rep-out", help="the channels of the result, if others than --rep")
+    parser.add_argument("--rep", required=True, help="the channels, such as '2x0 + 1'")
+    parser.add_argument("--rep-out", help="the channels of the result (default: those of --rep)")
     parser.add_argument(
         "--latex", action="store_true", help="print LaTeX of the basis and the system instead"
     )
     parser.add_argument("--json", metavar="FILE", help="write the exact basis; - for the output")
     parser.add_argument("--keras", metavar="FILE", help="write a constrained Keras layer")
-    parser.add_argument("--name", help="of the Keras layer's class; EquivariantFlow by default")
+    parser.add_argument("--name", help="the Keras layer's class (default: EquivariantFlow)")
     parser.add_argument(
         "--constraint",
         choices=CONSTRAINTS,
-        help="of the Keras layer; dissipative unless --rep-out is given",
+        help="constraint of the Keras layer (default: dissipative, or free with --rep-out)",
     )
     options = parser.parse_args(arguments)
     try:
@@ -170,7 +170,7 @@ def _summary(solution, seconds):
 
 
 def _table(rows):
-    """Lines of columns two spaces apart, the first two to the left, numbers to the right."""
+    """Lines of columns two spaces apart; the first two are left-aligned, numbers right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [

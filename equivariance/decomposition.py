@@ -24,9 +24,9 @@ class Copy:
 
     Attributes:
         irrep: the part.
-        embedding: matrix [dim, irrep.dim] in the working bases of both, which commutes with the
-            group. Between the orthonormal bases it is sqrt(norm) times an isometry.
-        norm: positive rational.
+        embedding: matrix [dim, irrep.dim] that commutes with the group, in the working bases of
+            both. Between the orthonormal bases it is sqrt(norm) times an isometry.
+        norm: a positive rational.
     """
 
     irrep: Representation
@@ -41,7 +41,7 @@ class IrrepBlock:
     Attributes:
         irrep: the irreducible representation.
         copies: the ``Copy`` objects.
-        start: where the block's channels begin, in the order of the decomposed representation.
+        start: the block's first channel in the decomposed representation.
     """
 
     irrep: Representation
@@ -88,13 +88,13 @@ class Decomposition:
 
     @cached_property
     def representation(self) -> Representation:
-        """The irreducible blocks as a representation, the one in the middle of Q (...) Q^T."""
+        """The irreducible blocks as a representation: the middle one of Q (...) Q^T."""
         first, *others = (n * irrep for irrep, n in self.irreps)
         return sum(others, first)
 
     @cached_property
     def change_of_basis(self) -> sympy.ImmutableMatrix:
-        """Q, an exact orthogonal sympy matrix [dim, dim]; a column an irreducible channel."""
+        """Q, an exact orthogonal sympy matrix [dim, dim]; its columns are irreducible channels."""
         shape = (self.rep.dim, self.rep.dim)
         return sympy.ImmutableMatrix(sympy.SparseMatrix(*shape, self._entries))
 
@@ -108,7 +108,7 @@ class Decomposition:
 
     @cached_property
     def _entries(self):
-        """Those of Q that are not 0."""
+        """The entries of Q that are not 0."""
         scale, found = self.rep.model.scale, {}
         for block in self.blocks:
             inner = block.irrep.model.scale
@@ -129,7 +129,7 @@ def _float(number):
 
 
 def whole(irrep):
-    """An irreducible representation's only copy in itself."""
+    """The only copy of an irreducible representation in itself."""
     return Copy(irrep, DomainMatrix.eye(irrep.dim, QQ), QQ(1))
 
 
@@ -148,7 +148,7 @@ def copies_in_sum(terms, dim):
 
 
 def copies_in_product(left, right, product):
-    """The copies in a product, by those in its factors; ``product`` gives those of two parts."""
+    """The copies in a product, from those in its factors; ``product`` gives those of two parts."""
     found = []
     for a in left:
         for b in right:
@@ -163,8 +163,8 @@ def isotypic_copies(rep, candidates):
     """The copies of candidate irreducible representations; all working bases are orthonormal.
 
     They come from the maps that commute with the group. For an irreducible representation of
-    complex type (a frequency k >= 1 of rotations) two of these are the same copy: after one is
-    taken, what is left is made orthogonal to it.
+    complex type (a frequency k >= 1 of rotations) two maps belong to the same copy. So after one
+    map is taken, the others are made orthogonal to its copy.
     """
     found = []
     for irrep in candidates:

@@ -6,18 +6,19 @@ from typing import Any
 from equivariance.characters import ORDERS
 from equivariance.generators import GeneratorSolution, require_solution
 
-MAX_MATRIX = 200  # channels of a change of basis that is written
+MAX_MATRIX = 200  # a change of basis with more channels is not written
 
 
 def to_document(solution: GeneratorSolution) -> dict[str, Any]:
     """A solution as nested dicts and lists of text and numbers, ready for ``json.dump``.
 
-    Keys: group, rep_in, rep_out (text), channels_in, channels_out, dimensions, and
-    ``irreps_in`` / ``irreps_out`` (representation, multiplicity, first irreducible channel), and
-    ``pairs``: for each pair of irreducible parts the tensors of each order as lists of non-zero
-    entries {"index": [derivatives..., out, in], "exact": text, "value": float}. With the changes
-    of basis Q (lists of [row, column, exact, value]; omitted above 200 channels), a solution is
-    X = Q_out Y Q_in^T, where Y holds combinations of a pair's tensors between its copies.
+    The keys are group, rep_in, rep_out (text), channels_in, channels_out, dimensions,
+    ``irreps_in`` and ``irreps_out`` (representation, multiplicity, first irreducible channel), and
+    ``pairs``. The last holds for each pair of irreducible parts the tensors of each order, as lists
+    of non-zero entries {"index": [derivatives..., out, in], "exact": text, "value": float}. There
+    are also the changes of basis Q (lists of [row, column, exact, value]; omitted above 200
+    channels). A solution is X = Q_out Y Q_in^T, where Y combines a pair's tensors between its
+    copies.
 
     Args:
         solution: a ``GeneratorSolution``.

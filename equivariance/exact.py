@@ -1,6 +1,6 @@
 """Exact sparse linear algebra over the rationals or a field of algebraic numbers.
 
-Matrices are sympy's ``DomainMatrix``, sparse. Nothing here knows about groups.
+Matrices are sparse sympy ``DomainMatrix`` objects. Nothing here knows about groups.
 """
 
 import math
@@ -16,7 +16,7 @@ from sympy.tensor.array.sparse_ndim_array import SparseNDimArray
 
 
 def sparse(entries, shape, field=QQ):
-    """The sparse matrix with the given ``{(row, column): value}``; zeros may be among them."""
+    """The sparse matrix with the given ``{(row, column): value}``; values may be 0."""
     return DomainMatrix.from_dok({at: x for at, x in entries.items() if x}, shape, field)
 
 
@@ -36,7 +36,7 @@ def kron(left, right):
 
 
 def block_diagonal(matrices, field=QQ):
-    """The matrices along the diagonal of a larger one."""
+    """A matrix with the given matrices along its diagonal."""
     entries, row, column = {}, 0, 0
     for matrix in matrices:
         for (i, j), x in matrix.to_dok().items():
@@ -48,8 +48,8 @@ def block_diagonal(matrices, field=QQ):
 def common_nullspace(operators, basis):
     """Basis of the vectors of a space that every one of the operators maps to zero.
 
-    The operators are taken one at a time, the sparsest first, each restricted to what the ones
-    before left over: a reflection or a generator of rotations about an axis leaves few vectors.
+    The operators are taken one at a time, the sparsest first. Each acts only on the space that the
+    earlier ones left. A reflection or a generator of rotations about an axis leaves few vectors.
 
     The operators are matrices [e, size], the basis [n, size] and the result [s, size]. Its rows are
     in reduced echelon form: rational wherever there is a rational basis, even if the operators are
@@ -73,9 +73,9 @@ def common_nullspace(operators, basis):
 def _nullspace(matrix):
     """Basis of the vectors that a matrix maps to zero.
 
-    Elimination is slow over a field of algebraic numbers of degree m, with unit a. So each entry
-    becomes the rational m x m matrix by which it multiplies 1, a, a^2 ... A column j then is a
-    combination of those before it if and only if its m columns are, so that the vector of a free
+    Elimination is slow over a field of algebraic numbers of degree m with the generator a. So each
+    entry becomes the rational m x m matrix of its multiplication of 1, a, a^2 ... A column j is a
+    combination of earlier columns if and only if its m columns are. So the vector of a free
     variable j is that of its first rational one.
     """
     field = matrix.domain
@@ -102,7 +102,7 @@ def _nullspace(matrix):
 
 
 def to_rational(matrix):
-    """The same matrix over the rationals if all its entries are rational, else unchanged."""
+    """The matrix over the rationals if all its entries are rational, otherwise unchanged."""
     try:
         return matrix.convert_to(QQ)
     except CoercionFailed:
@@ -116,7 +116,7 @@ def primitive(matrix):
 
 @lru_cache(maxsize=4096)
 def sqrt(x):
-    """Square root of a positive rational, as a sympy number."""
+    """The square root of a positive rational as a sympy number."""
     return sympy.sqrt(QQ.to_sympy(x))
 
 
@@ -141,7 +141,7 @@ def flat_entries(array):
 
 
 def dense_array(array):
-    """An array as sympy's dense one. (Its own conversion of a sparse array loses the entries.)"""
+    """Converts an array to sympy's dense one. (sympy's own conversion loses sparse entries.)"""
     return sympy.ImmutableDenseNDimArray(flat_entries(array), array.shape)
 
 
@@ -156,7 +156,7 @@ def to_numpy(array: Any) -> np.ndarray:
     """A sympy matrix or array of numbers as a float64 NumPy array of the same shape.
 
     Args:
-        array: sympy matrix or N-dimensional array, or NumPy array; every entry a real number.
+        array: sympy matrix or N-dimensional array, or NumPy array, of real numbers.
 
     Returns:
         NumPy float64 array.
@@ -178,7 +178,7 @@ def to_numpy(array: Any) -> np.ndarray:
 
 
 def simplified(x):
-    """An exact expression, 0 if it is zero."""
+    """Simplifies an exact expression; it is 0 if its value is."""
     x = sympy.expand(x)
     if x.is_Rational:
         return x
@@ -189,13 +189,13 @@ def simplified(x):
         number, rest = term.as_independent(*x.free_symbols, as_Add=False)
         terms[rest] = terms.get(rest, sympy.S.Zero) + number
     total = sympy.Add(*(simplified(n) * rest for rest, n in terms.items()))
-    # Monomials are independent; other functions of symbols may be related.
+    # Monomials are independent, but other functions of symbols may be related.
     return total if total.is_polynomial() else sympy.simplify(total)
 
 
 @lru_cache(maxsize=4096)
 def is_zero(number):
-    """Whether an exact number is 0: by its digits, and by algebra where these are 0."""
+    """Whether an exact number is 0: by its digits, and if these are 0 by algebra."""
     return abs(sympy.N(number, 30)) <= 1e-15 and number.equals(0)
 
 
@@ -203,12 +203,12 @@ def algebraic_matrices(matrices):
     """sympy matrices as sparse ones, and the smallest field found that holds all their entries.
 
     Raises:
-        ValueError: if an entry is no exact algebraic number.
+        ValueError: if an entry is not an exact algebraic number.
     """
     entries = [x for matrix in matrices for x in matrix]
     field, values = sympy.construct_domain(entries, extension=True, field=True)
     if not (field.is_QQ or field.is_Algebraic):
-        raise ValueError(f"{sorted(map(str, set(entries)))} are no exact algebraic numbers.")
+        raise ValueError(f"{sorted(map(str, set(entries)))} are not exact algebraic numbers.")
     values, found = iter(values), []
     for matrix in matrices:
         places = np.ndindex(*matrix.shape)

@@ -1,11 +1,11 @@
-"""Bases of equivariant maps, factored: a few exact tensors a pair of irreducible representations.
+"""Factored bases of equivariant maps: a few exact tensors for each pair of irreducible parts.
 
 With ``rho = Q (irreducible blocks) Q^T`` on both sides, every solution is
 
     X[p] = Q_out Y[p] Q_in^T,    Y[p] = sum_n w[n, a, b] T_n[p]  between copies a and b of a pair
 
-with the pair's few basis tensors T_n, p standing for the derivative indices. Only these, the
-multiplicities and the Q are stored.
+Here T_n are the pair's few basis tensors, and p stands for the derivative indices. Only the
+tensors, the multiplicities and the Q are stored.
 """
 
 from functools import cached_property
@@ -53,19 +53,19 @@ class PairBlock:
         return tensors(self.irrep_out, self.irrep_in, order)
 
     def count(self, order: int) -> int:
-        """Number s of basis tensors of the pair, for the number of derivatives ``order``."""
+        """The number s of the pair's basis tensors with ``order`` derivatives."""
         return len(self.tensors(order))
 
     def basis(self, order: int) -> tuple:
         """The pair's basis tensors T_n, exact sympy arrays [d, ..., out, in].
 
-        They are orthogonal to each other. Where they are rational up to a root, as for all built-in
+        They are orthogonal to each other. If they are rational up to a root, as for all built-in
         groups, the largest entry is 1 or -1.
         """
         return tuple(x.array for x in self.tensors(order))
 
     def basis_numpy(self, order: int) -> np.ndarray:
-        """The same, one float64 array [s, d, ..., out, in]."""
+        """The basis tensors as one float64 array [s, d, ..., out, in]."""
         shape = (self.irrep_out.group.dim,) * order + (self.irrep_out.dim, self.irrep_in.dim)
         return _stacked(self.tensors(order)).reshape(self.count(order), *shape)
 
@@ -78,7 +78,7 @@ class PairBlock:
 
 
 class Part(NamedTuple):
-    """What one irreducible block of the input contributes to one of the output, in float64."""
+    """The contribution of one irreducible block of the input to one of the output, in float64."""
 
     out: slice
     inside: slice
@@ -86,7 +86,7 @@ class Part(NamedTuple):
     tensors: np.ndarray  # [s, d * ..., out, in]
 
     def transposed(self, sign):
-        """What the transpose of the map contributes, times the sign."""
+        """The contribution of the map's transpose, times the sign."""
         weights = sign * self.weights.swapaxes(-1, -2)
         return Part(self.inside, self.out, weights, self.tensors.swapaxes(-1, -2))
 
@@ -98,8 +98,8 @@ class Term:
         pair: the ``PairBlock``.
         tensors: ``BasisTensor`` objects of the pair, s of them.
         kind: "free": coefficients [s, copies_out, copies_in]. "pair": the same, and the transpose,
-            times the sign, from the output to the input. "symmetric" or "antisymmetric", of a part
-            with itself: how the coefficients behave when the copies are exchanged.
+            times the sign, from the output to the input. "symmetric" or "antisymmetric", for a part
+            with itself: the symmetry of the coefficients under an exchange of the copies.
         sign: 1 or -1.
     """
 
@@ -119,7 +119,7 @@ class Term:
         return int(np.prod(self.shape))
 
     def parts(self, weights):
-        """The map with independent coefficients [..., *shape], a list of ``Part``."""
+        """The map with independent coefficients [..., *shape], as a list of ``Part``."""
         out, inside = self.pair.out.channels, self.pair.inside.channels
         if self.kind not in ("free", "pair"):
             n = self.pair.multiplicity_out
@@ -132,7 +132,7 @@ class Term:
         return [part, part.transposed(self.sign)] if self.kind == "pair" else [part]
 
     def elements(self):
-        """For each coefficient its tensor and what places it: (copy, copy, sign, transposed)."""
+        """The tensor of each coefficient and its placement: (copy, copy, sign, transposed)."""
         for tensor in self.tensors:
             for a, b in zip(*map(np.ndarray.tolist, self._places), strict=True):
                 placed = [(a, b, 1, False)]
@@ -144,7 +144,7 @@ class Term:
 
 
 class Basis:
-    """Basis of equivariant maps made of ``terms``; coefficients are one vector, term after term."""
+    """Basis of equivariant maps made of ``terms``; coefficients form one vector, term by term."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class Basis:
             coefficients: [..., size].
 
         Returns:
-            A list of arrays, [..., s, copies_out, copies_in] for free ones.
+            A list of arrays, [..., s, copies_out, copies_in] for free terms.
 
         Raises:
             ValueError: if the last axis is not ``size``.
@@ -181,8 +181,8 @@ class Basis:
         coefficients = real_array(coefficients, "coefficients")
         if coefficients.ndim == 0 or coefficients.shape[-1] != self.size:
             raise ValueError(
-                f"coefficients must have the last axis {self.size}, one entry a basis element; "
-                f"found shape {coefficients.shape}."
+                f"coefficients must have the last axis {self.size}, one entry for each basis "
+                f"element; found shape {coefficients.shape}."
             )
         ends = np.cumsum([term.size for term in self.terms])[:-1]
         found = np.split(coefficients, ends, axis=-1) if self.terms else []
@@ -222,14 +222,14 @@ class Basis:
         return (q_out @ found @ q_in.T).reshape(*leading, *self.shape)
 
     def apply(self, coefficients: Any, values: Any) -> np.ndarray:
-        """The map with the given coefficients applied to channels, without its dense array.
+        """Applies the map with the given coefficients to channels, without its dense array.
 
         Args:
             coefficients: [size].
             values: [..., dim_in].
 
         Returns:
-            [..., d, ..., dim_out]: for each derivative index what its matrix makes of the values.
+            [..., d, ..., dim_out]: for each derivative index its matrix times the values.
         """
         parts, values = self.parts(coefficients), real_array(values, "values")
         derivatives = np.eye(int(np.prod(self.shape[:-2])))
@@ -241,7 +241,7 @@ class Basis:
     ) -> np.ndarray:
         """The map of the parts, or its transpose, times channels.
 
-        It is contracted with one number for each derivative, [d * ...].
+        The derivatives are contracted with one number each, [d * ...].
         """
         to, start = self.decomposition_out, self.decomposition_in
         if transposed:
@@ -261,7 +261,8 @@ class Basis:
     def dense(self) -> np.ndarray:
         """All basis elements as one float64 array [size, d, ..., dim_out, dim_in].
 
-        It grows with the fourth power of the number of copies, the factored form with its square.
+        It grows with the fourth power of the number of copies. The factored form grows with the
+        square.
         """
         return self.assemble(np.eye(self.size))
 
@@ -324,7 +325,7 @@ class FactoredBasis(Basis):
         order: number of derivatives, 0, 1 or 2.
         decomposition_out, decomposition_in: the two ``Decomposition`` objects.
         blocks: the ``PairBlock`` objects that have solutions.
-        shape: of a basis array, [d, ..., dim_out, dim_in].
+        shape: shape of a basis array, [d, ..., dim_out, dim_in].
     """
 
     def __init__(
@@ -339,7 +340,7 @@ class FactoredBasis(Basis):
         super().__init__(order, decomposition_out, decomposition_in, terms)
 
     def block_shape(self, block: PairBlock) -> tuple[int, ...]:
-        """Shape [s, copies_out, copies_in] of the coefficients of one of the blocks."""
+        """The shape [s, copies_out, copies_in] of the coefficients of a block."""
         return (block.count(self.order), block.multiplicity_out, block.multiplicity_in)
 
 

@@ -1,4 +1,4 @@
-"""A generator M = C + sum_i B_i d_i + sum_ij S_ij d_i d_j as three arrays, read and checked."""
+"""Reads and checks a generator M = C + sum_i B_i d_i + sum_ij S_ij d_i d_j as three arrays."""
 
 from collections.abc import Mapping
 from numbers import Rational
@@ -28,7 +28,7 @@ class Generator(NamedTuple):
         first_order: B [d, out, in], or None.
         second_order: S [d, d, out, in], or None.
 
-    Each is a NumPy array or a sympy array. Arrays of many generators have leading axes.
+    Each array is from NumPy or sympy. Arrays of many generators have leading axes.
 
     Example:
 
@@ -43,9 +43,9 @@ class Generator(NamedTuple):
     second_order: Any = None
 
     def symbol(self, frequency: Any) -> np.ndarray:
-        """M(xi), derivatives replaced by numbers: see ``equivariance.symbol``.
+        """M(xi), with numbers instead of derivatives: see ``equivariance.symbol``.
 
-        ``symbol(1j * xi)`` is what M does to plane waves exp(i xi . x).
+        ``symbol(1j * xi)`` is the action of M on plane waves exp(i xi . x).
         """
         return symbol(frequency, *self)
 
@@ -59,7 +59,7 @@ class Generator(NamedTuple):
 def symbol(
     frequency: Any, zeroth_order: Any = None, first_order: Any = None, second_order: Any = None
 ) -> np.ndarray:
-    """M(xi) = C + sum_i xi_i B_i + sum_ij xi_i xi_j S_ij, derivatives replaced by numbers.
+    """M(xi) = C + sum_i xi_i B_i + sum_ij xi_i xi_j S_ij, with numbers instead of derivatives.
 
     Args:
         frequency: xi [d], real or complex.
@@ -101,7 +101,7 @@ def symbol(
 
 
 def infer_shape(generator):
-    """What the arrays' shapes say of a generator: (d, out, in); 1 where they say nothing."""
+    """Infers (d, out, in) of a generator from its arrays' shapes; unknown sizes are 1."""
     dim, out, inside = 1, 1, 1
     parts = generator.values() if isinstance(generator, Mapping) else generator
     if isinstance(parts, str) or not hasattr(parts, "__iter__"):
@@ -124,20 +124,20 @@ def _list_shape(x):
 
 
 def read_generator(generator, dim, shape):
-    """A generator from any form of it, checked.
+    """Reads and checks a generator in any form.
 
     Args:
-        generator: ``Generator``, triple (C, B, S) or dict with the keys of ``ORDERS``; parts that
+        generator: ``Generator``, triple (C, B, S) or dict with the keys of ``ORDERS``. Parts that
             are missing or None are zero.
         dim: d.
         shape: (out, in).
 
     Returns:
-        Dict from the orders given to NumPy arrays, and whether they are exact. Exact ones hold
-        sympy numbers, the others are float64.
+        A dict from the given orders to NumPy arrays, and whether they are exact. Exact arrays hold
+        sympy numbers; others are float64.
 
     Raises:
-        TypeError: if it is none of these, or an entry is no real number.
+        TypeError: if it has another form, or an entry is not a real number.
         ValueError: if a shape does not fit or an entry is not finite.
     """
     if isinstance(generator, Mapping):
@@ -166,7 +166,7 @@ def read_generator(generator, dim, shape):
 
 
 def _entries(array, name):
-    """Object array of numbers if all entries are exact, float64 array otherwise."""
+    """An object array of numbers if all entries are exact, otherwise a float64 array."""
     if isinstance(array, sympy.MatrixBase | sympy.NDimArray):
         found = object_array(array)
     else:

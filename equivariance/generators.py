@@ -6,7 +6,7 @@ exp(M) is equivariant if and only if M is (the paper's appendix on equivariant d
     sum_j g_ij rho_out(g) B_j rho_in(g)^-1 = B_i
     sum_kl g_ik g_jl rho_out(g) S_kl rho_in(g)^-1 = S_ij,    S_ij = S_ji
 
-for all g. (The paper's g_il g_ik in the last line is a slip, and it leaves out the symmetry.)
+for all g. (In the last line the paper writes g_il g_ik by mistake, and leaves out the symmetry.)
 """
 
 from functools import cached_property, lru_cache
@@ -68,15 +68,15 @@ class GeneratorSolution(PairSolution):
         """Free parameters and the map from them to C, B and S.
 
         Args:
-            constraint: "free": all solutions. "dissipative": exp(M) never amplifies, |exp(M(i xi))|
-                <= 1 for every frequency and whatever the parameters. It needs rep_out = rep_in and
-                a group of orthogonal matrices.
-            through: "dissipative" only: the representation rho' of the factors Q_j of S. By default
-                the product of the defining representation and rep_in, which reaches every S whose
-                form sum_ab S_ab (xi_a v) . (xi_b v) comes from a positive semidefinite matrix.
-                Smaller ones give fewer parameters.
-            zeroth_order: "dissipative" only: whether there is a C (antisymmetric).
-            num_factors: "dissipative" only: number of factors Q_j; 0 for S = 0.
+            constraint: "free" for all solutions. With "dissipative", exp(M) never amplifies:
+                |exp(M(i xi))| <= 1 for every frequency and for any parameters. It needs
+                rep_out = rep_in and a group of orthogonal matrices.
+            through: for "dissipative", the representation rho' of the factors Q_j of S. The default
+                is the product of the defining representation and rep_in. It reaches every S whose
+                form sum_ab S_ab (xi_a v) . (xi_b v) comes from a positive semidefinite matrix. A
+                smaller representation gives fewer parameters.
+            zeroth_order: for "dissipative", whether there is an (antisymmetric) C.
+            num_factors: for "dissipative", the number of factors Q_j; 0 for S = 0.
 
         Returns:
             A ``GeneratorParameterization``: ``parameters`` with names, shapes and initial scales,
@@ -113,23 +113,23 @@ def solve_generators(
 ) -> GeneratorSolution:
     """Exact bases of the generators that commute with the group.
 
-    Each pair of irreducible parts is solved once (and kept for later calls), over the rationals or
-    a field of algebraic numbers; there is no floating point. Channels that are sums, multiples,
-    products or tensors are put together from these.
+    Each pair of irreducible parts is solved once and kept for later calls. The solver works over
+    the rationals or a field of algebraic numbers, without floating point. Solutions for sums,
+    multiples, products and tensors are built from these pairs.
 
     Args:
         rep_in: the representation that the generator acts on.
-        rep_out: the one that it gives; the same by default. exp(M) needs the same; derivative
-            layers take any two of one group.
+        rep_out: the representation of its result. The default is ``rep_in``, which exp(M) needs.
+            Derivative layers take any two representations of one group.
 
     Returns:
         A ``GeneratorSolution``.
 
     Raises:
-        TypeError: if an argument is no representation.
-        ValueError: if they are of different groups, or have more than 2000 channels.
+        TypeError: if an argument is not a representation.
+        ValueError: if they have different groups, or more than 2000 channels.
 
-    Example: what couples a scalar field and a vector field in the plane.
+    Example: the operators that couple a vector field to a scalar field in the plane.
 
     >>> from equivariance import SO2, solve_generators
     >>> solution = solve_generators(SO2.irrep(1), SO2.irrep(0))
@@ -149,7 +149,7 @@ def _solve(rep_in, rep_out):
 
 
 def require_solution(solution):
-    """Raises a TypeError if the argument is no ``GeneratorSolution``."""
+    """Raises a TypeError if the argument is not a ``GeneratorSolution``."""
     if not isinstance(solution, GeneratorSolution):
         raise TypeError(
             f"solution must come from solve_generators, found {type(solution).__name__}."

@@ -1,4 +1,4 @@
-"""Representations as arguments: read, checked and decomposed."""
+"""Reads, checks and decomposes representations that are arguments."""
 
 from equivariance.arguments import require_channels, require_same_group, wrong_type
 from equivariance.decomposition import Decomposition
@@ -6,11 +6,11 @@ from equivariance.representations import Representation, decomposition
 
 
 def decompose(rep: Representation) -> Decomposition:
-    """The irreducible parts of a representation and the change of basis to them.
+    """Finds the irreducible parts of a representation and the change of basis to them.
 
-    For the built-in groups the parts are irreducible over the reals and Q is orthogonal. For a
-    user-defined group no list of irreducible representations is known: its sums are taken apart
-    into their terms, tensor representations are left whole, and Q is a permutation.
+    For the built-in groups the parts are irreducible over the reals, and Q is orthogonal. For a
+    user-defined group no list of irreducible representations is known. Its sums are split into
+    their terms, its tensor representations stay whole, and Q is a permutation.
 
     Args:
         rep: the representation.
@@ -19,7 +19,7 @@ def decompose(rep: Representation) -> Decomposition:
         A ``Decomposition``.
 
     Raises:
-        TypeError: if ``rep`` is no representation.
+        TypeError: if ``rep`` is not a representation.
 
     Example:
 
@@ -35,7 +35,7 @@ def decompose(rep: Representation) -> Decomposition:
 
 
 def require_representation(rep, name, limited=True):
-    """Raises an error that names the argument if it is no representation, or a too large one."""
+    """Raises an error that names the argument unless it is a representation of allowed size."""
     if not isinstance(rep, Representation):
         raise wrong_type(name, "a representation such as SO2.irrep(1)", rep)
     if limited:
@@ -43,7 +43,7 @@ def require_representation(rep, name, limited=True):
 
 
 def read_pair(rep_in, rep_out, limited=True):
-    """Two representations of one group, the second by default as the first, checked."""
+    """Checks two representations of one group; the second is the first by default."""
     rep_out = rep_in if rep_out is None else rep_out
     require_representation(rep_in, "rep_in", limited)
     require_representation(rep_out, "rep_out", limited)

@@ -58,7 +58,7 @@ class Intertwiners(PairSolution, Sequence):
         return self._matrices[n]
 
     def parameterization(self) -> MixingParameterization:
-        """Free parameters and the map from them to a mixing, a ``MixingParameterization``."""
+        """Free parameters and the map from them to a mixing: a ``MixingParameterization``."""
         return MixingParameterization(self)
 
     def __repr__(self) -> str:
@@ -69,11 +69,11 @@ class Intertwiners(PairSolution, Sequence):
 
 
 class MixingParameterization(Parameterization):
-    """Parameters of a channel mixing; made by ``Intertwiners.parameterization``.
+    """Parameters of a channel mixing. ``Intertwiners.parameterization`` makes it.
 
     Attributes:
         mixings: the ``Intertwiners``.
-        parameters: one ``Parameter``, "weights", coefficients in the basis of the mixings.
+        parameters: one ``Parameter``, "weights": the coefficients in the basis of the mixings.
 
     Example:
 
@@ -93,12 +93,12 @@ class MixingParameterization(Parameterization):
         self.parameters = (Parameter("weights", (basis.size,), scale, 0, description),)
 
     def matrix(self, values: Mapping[str, Any]) -> np.ndarray:
-        """The mixing W, float64 [..., dim_out, dim_in], of ``{"weights": [..., size]}``."""
+        """The mixing W, float64 [..., dim_out, dim_in], for ``{"weights": [..., size]}``."""
         values, _ = self._read(values)
         return self.mixings.factored.assemble(values["weights"])
 
     def exact(self, values: Mapping[str, Any] | None = None) -> sympy.ImmutableMatrix:
-        """The mixing as an exact sympy matrix; by default of the ``symbols()``."""
+        """The mixing as an exact sympy matrix; the default values are the ``symbols()``."""
         weights = self._read_exact(values)["weights"]
         return sympy.ImmutableMatrix(exact_combination(weights, self.mixings.factored))
 
@@ -112,18 +112,18 @@ def solve_intertwiners(
     """Exact basis of the matrices W with rho_out(g) W = W rho_in(g) for all g.
 
     By Schur's lemma there is one for each pair of copies of the same real irreducible
-    representation, two if it is of complex type (frequencies k >= 1 without reflections).
+    representation, or two if it has complex type (frequencies k >= 1 without reflections).
 
     Args:
-        rep_in: the representation of the channels that are mixed.
-        rep_out: the representation of the result; the same by default.
+        rep_in: the representation of the channels to mix.
+        rep_out: the representation of the result. The default is ``rep_in``.
 
     Returns:
         An ``Intertwiners``, a sequence of exact sympy matrices [dim_out, dim_in].
 
     Raises:
-        TypeError: if an argument is no representation.
-        ValueError: if they are of different groups, or have more than 2000 channels.
+        TypeError: if an argument is not a representation.
+        ValueError: if they have different groups, or more than 2000 channels.
 
     Example:
 

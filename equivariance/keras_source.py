@@ -1,7 +1,7 @@
-"""Source code of a Keras layer whose generator fulfils the constraints: a file of its own.
+"""Writes the source code of a Keras layer whose generator fulfils the constraints.
 
-The file needs Keras and NumPy, not this package or sympy. It holds the irreducible pairs' tensors
-as numbers, owns the free parameters, and computes C, B and S from them.
+The file needs Keras and NumPy, but not this package or sympy. It holds the tensors of the
+irreducible pairs as numbers. The layer has the free parameters, and computes C, B and S from them.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ WIDTH = 96
 def keras_source(parameterization: GeneratorParameterization, name: str = "EquivariantFlow") -> str:
     """A Keras layer with a constrained generator, as the text of a Python file.
 
-    The layer takes fields sampled on a periodic grid, [batch, n_1, ..., n_d, channels]. Where
-    input and output representation are the same it applies the flow exp(M), frequency by
-    frequency; otherwise the operator M itself. Its method ``generator()`` returns the constrained
-    tensors C, B and S, differentiable with respect to the layer's weights, for use elsewhere.
-    It saves and loads as any Keras layer.
+    The layer takes fields sampled on a periodic grid, [batch, n_1, ..., n_d, channels]. If input
+    and output have the same representation, it applies the flow exp(M), frequency by frequency.
+    Otherwise it applies the operator M itself. Its method ``generator()`` returns the constrained
+    tensors C, B and S for use elsewhere. You can differentiate them with respect to the layer's
+    weights. The layer saves and loads like any Keras layer.
 
     Args:
         parameterization: from ``GeneratorSolution.parameterization``.
-        name: of the layer's class.
+        name: name of the layer's class.
 
     Returns:
-        The source, formatted.
+        The formatted source.
 
     Raises:
-        TypeError, ValueError: if an argument is of another kind, or the name is no class name.
+        TypeError, ValueError: if an argument has the wrong type, or the name is not a class name.
 
     Example:
 
@@ -54,7 +54,7 @@ def keras_source(parameterization: GeneratorParameterization, name: str = "Equiv
     <BLANKLINE>
     Group SO2, channels 0 + 1 (3), dissipative: the flow never amplifies, whatever the weights.
     """
-    kind = getattr(parameterization, "constraint", None)  # which no other parameterization has
+    kind = getattr(parameterization, "constraint", None)  # other parameterizations have none
     if kind is None:
         raise TypeError(
             "parameterization must come from solve_generators(...).parameterization(...), found "
@@ -109,7 +109,7 @@ def _class_name(name):
 
 
 def _names(source):
-    """All names that a module imports, defines or reads, but for those of its class."""
+    """All names that a module imports, defines or reads, except those of its class."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Name):
@@ -124,7 +124,7 @@ def _names(source):
 
 
 def _without(template, section, keep):
-    """The template with a section marked by comment lines kept or removed."""
+    """The template, with a section that comment lines mark kept or removed."""
     start, end = f"#[{section}\n", f"#{section}]\n"
     before, rest = template.split(start)
     inside, after = rest.split(end)

@@ -1,11 +1,11 @@
-"""The Keras layer that ``keras_source`` fills in: @...@ are its blanks."""
+"""The template of the Keras layer that ``keras_source`` fills in; @...@ are its blanks."""
 
 TEMPLATE = r'''
 """@HEADLINE@
 
 @DESCRIPTION@
-Fields are sampled on a periodic grid. Made by the package `equivariance`; this file needs Keras and
-NumPy only.
+Fields are sampled on a periodic grid. The package `equivariance` wrote this file, which needs only
+Keras and NumPy.
 """
 
 from numbers import Real
@@ -27,7 +27,8 @@ class @NAME@(keras.layers.Layer):
 
     Args:
         spacing: distance of neighbouring grid points, in the unit of length of the generator.
-        length: initial size of transport and diffusion, in the same unit; by default the spacing.
+        length: initial size of transport and diffusion, in the same unit. The default is the
+            spacing.
 
     Input:
         Fields [batch, n_1, ..., n_d, channels] of known grid sizes n.
@@ -141,7 +142,7 @@ def _initializer(center, scale, unit):
 
 
 def _copies(kind, count, rows, columns):
-    """Where the weights of the copies are, and their signs, [tensors, rows, columns]."""
+    """The indices of the copies' weights, and their signs, [tensors, rows, columns]."""
     if kind in ("free", "pair"):
         index = np.arange(count * rows * columns).reshape(count, rows, columns)
         return index, np.ones(index.shape)
@@ -163,7 +164,7 @@ def _placed(block, row, column, shape):
 
 
 def _to_channels(x):
-    """From irreducible channels to those of the representations."""
+    """Maps irreducible channels to the channels of the representations."""
     for basis, equation in ((BASIS_OUT, "ar,prc->pac"), (BASIS_IN, "bc,prc->prb")):
         if basis is not None:
             size = x.shape[1] if basis is BASIS_OUT else x.shape[2]
@@ -175,10 +176,10 @@ def _to_channels(x):
 
 
 def _frequencies(grid, spacing):
-    """All frequencies [points, d], and with those that a grid has without their sign set to 0.
+    """All frequencies [points, d], and the same with 0 for frequencies without a sign.
 
-    The highest frequency of an even number of points stands for both signs, so odd powers of it
-    average to 0.
+    The highest frequency of an even number of points has both signs, so its odd powers average to
+    0.
     """
     axes = [2.0 * np.pi * np.fft.fftfreq(n, spacing) for n in grid]
     odd = [x.copy() for x in axes]
@@ -206,10 +207,10 @@ def _fourier(real, imag):
 
 
 def _exponential(matrix, squarings=6):
-    """exp of matrices by a Pade approximant, scaling and squaring.
+    """The exponential of matrices, by a Pade approximant with scaling and squaring.
 
-    The approximant, of degree 3 over 4, is smaller than 1 on the left half-plane and goes to 0 at
-    infinity: what the exact flow damps, this one does. Error below 1e-9 for norms up to 32.
+    The approximant has degree 3 over 4. It is smaller than 1 on the left half-plane and goes to 0
+    at infinity. So it damps what the exact flow damps. Its error is below 1e-9 for norms up to 32.
     """
     x = matrix / 2.0**squarings
     one = ops.broadcast_to(ops.eye(x.shape[-1], dtype=x.dtype), x.shape)

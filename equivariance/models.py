@@ -1,4 +1,4 @@
-"""A representation's generators as the exact solver takes them."""
+"""A representation's generators in the form for the exact solver."""
 
 from typing import NamedTuple
 
@@ -11,9 +11,9 @@ from equivariance.exact import block_diagonal, kron, sparse
 class Turn(NamedTuple):
     """A rotation by 2 pi / n: ``exp(2 pi L / n) D``, given by integers.
 
-    L is antisymmetric, its eigenvalues i w have integer weights w, and D = diag(signs) commutes
-    with it. So what the rotation leaves unchanged is what has weights that n divides (n / 2 more
-    where the sign is -1), and cosines and sines of 2 pi / n are not needed.
+    L is antisymmetric, and its eigenvalues i w have integer weights w. D = diag(signs) commutes
+    with L. So the rotation leaves unchanged what has weights that n divides (n / 2 more if the sign
+    is -1). It needs no cosines and sines of 2 pi / n.
     """
 
     order: int  # n
@@ -24,19 +24,19 @@ class Turn(NamedTuple):
 class Model(NamedTuple):
     """The generators of a representation in its working basis.
 
-    The matrices of the representation are those here between two diagonal ones: with
-    ``D = diag(scale)``, ``D^(1/2) X D^(-1/2)``. This keeps square roots, as those of spherical
-    harmonics, out of the exact solution.
+    A matrix X here stands for the representation's matrix ``D^(1/2) X D^(-1/2)`` with
+    ``D = diag(scale)``. This keeps square roots, such as those of spherical harmonics, out of the
+    exact solution.
     """
 
-    lie: tuple  # one DomainMatrix a Lie-algebra generator
-    discrete: tuple  # one DomainMatrix a discrete generator that is no turn
+    lie: tuple  # a DomainMatrix for each Lie-algebra generator
+    discrete: tuple  # a DomainMatrix for each discrete generator that is not a turn
     scale: tuple  # positive rationals
-    turns: tuple = ()  # one Turn a discrete generator that is a rotation by 2 pi / n
+    turns: tuple = ()  # a Turn for each discrete generator that is a rotation by 2 pi / n
 
     @property
     def plain(self):
-        """The matrices of all generators that are no turns."""
+        """The matrices of all generators that are not turns."""
         return [*self.lie, *self.discrete]
 
     @staticmethod

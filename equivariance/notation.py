@@ -1,12 +1,12 @@
-"""Groups and representations from text, such as "SO2" and "2x0 + 1 @ T(1,1)".
+"""Reads groups and representations from text, such as "SO2" and "2x0 + 1 @ T(1,1)".
 
     sum      = term { "+" term }
     term     = [ multiplicity "x" ] product
     product  = factor { "@" factor }
     factor   = ( frequency [ parity ] | "T(" p "," q ")" | "(" sum ")" ) { "*" }
 
-A parity is "+" or "-" directly behind a frequency; a "+" with another term behind it is a sum's.
-"*" is the dual. What ``str`` makes of a representation of a built-in group can be read back.
+A parity is "+" or "-" directly after a frequency. A "+" that another term follows belongs to a sum.
+"*" is the dual. The ``str`` of a representation of a built-in group can be read back.
 """
 
 import operator
@@ -24,12 +24,12 @@ KNOWN_GROUPS = "SO2, O2, SO3, C<n> and D<n>, such as C4 or D6"
 
 
 class NotationError(ValueError):
-    """Text that is no group or representation.
+    """Text that does not name a group or representation.
 
     Attributes:
-        text: what was read.
-        position: where it went wrong, counted from 0.
-        reason: what is wrong there.
+        text: the text.
+        position: the place of the mistake, counted from 0.
+        reason: the mistake.
     """
 
     def __init__(self, text: str, position: int, reason: str):
@@ -43,16 +43,16 @@ class NotationError(ValueError):
 
 
 def parse_group(text: str) -> Group:
-    """A built-in group from its name.
+    """Reads a built-in group from its name.
 
     Args:
-        text: "SO2", "O2", "SO3" (or "SO(2)" and so on), "C4", "D6"; small letters will do.
+        text: "SO2", "O2", "SO3" (or "SO(2)" and so on), "C4", "D6", in capital or small letters.
 
     Returns:
         The group.
 
     Raises:
-        NotationError: if it is no such name; the message points at the place.
+        NotationError: for another name. The message points at the mistake.
 
     Example:
 
@@ -81,21 +81,21 @@ def parse_group(text: str) -> Group:
 
 
 def parse_representation(text: str, group: Group) -> Representation:
-    """A representation from text.
+    """Reads a representation from text.
 
     Args:
         text: sums (+), multiples (3x), tensor products (@) and duals (*) of irreducible
             representations (0, 1, 2 ... by frequency or spin; 0+ and 0- with a parity under
             reflections) and tensor representations T(p,q), with parentheses. A multiple takes the
-            whole product behind it: 2x1 @ 1 is 2x(1 @ 1).
-        group: the group. A ``MatrixGroup`` has no irreducible representations, so there it is
-            built from T(p,q) alone; T(0,0) is a scalar.
+            whole product after it: 2x1 @ 1 is 2x(1 @ 1).
+        group: the group. A ``MatrixGroup`` has no irreducible representations, so use only T(p,q)
+            there. T(0,0) is a scalar.
 
     Returns:
         The representation.
 
     Raises:
-        NotationError: if the text is wrong; the message points at the place. It is a ValueError.
+        NotationError: if the text is wrong. The message points at the mistake. It is a ValueError.
 
     Example:
 
@@ -192,7 +192,7 @@ class _Reader:
         start = self.at
         index = self._integer()
         sign, rest = self.text[self.at : self.at + 1], self.text[self.at + 1 :].lstrip()
-        # A "+" is a parity if no term begins behind it.
+        # A "+" is a parity if no term begins after it.
         if sign != "-" and not (sign == "+" and (not rest or rest[0] in "+@)*")):
             return self._checked(start, lambda: self.group.irrep(index))
         if not self.group.reflections:
@@ -227,7 +227,7 @@ class _Reader:
         return int(digits)
 
     def _checked(self, start, make):
-        """What ``make`` gives; its errors, and too many channels, point at ``start``."""
+        """Calls ``make``; its errors, and that of too many channels, point at ``start``."""
         try:
             rep = make()
         except NotationError:
@@ -241,7 +241,7 @@ class _Reader:
         return rep
 
     def _peek(self):
-        """The next character that is no space, or ""."""
+        """The next character other than a space, or ""."""
         self.at = len(self.text) - len(self.text[self.at :].lstrip())
         return self.text[self.at : self.at + 1]
 

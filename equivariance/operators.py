@@ -1,7 +1,7 @@
-"""The differential operators between two irreducible representations, by name where they have one.
+"""The differential operators between two irreducible representations, by name if they have one.
 
-A basis of the solutions of a pair that is easy to read: gradient, divergence, curl, Laplacian and
-their like as far as they are solutions, completed by the solver's tensors.
+They form a readable basis of the solutions of a pair: gradient, divergence, curl, Laplacian and the
+like, as far as they are solutions. The solver's tensors complete it.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Operator:
 
     Attributes:
         array: exact coefficients [d, ..., out, in].
-        name: its name, or None if it is written out.
+        name: its name, or None if it is to be written out.
         order: number of derivatives.
     """
 
@@ -39,7 +39,7 @@ def is_scalar(rep):
 
 
 def is_vector(rep):
-    """Whether it is the defining representation itself."""
+    """Whether the representation is the defining one."""
     if isinstance(rep, Tensor):
         return rep.letters == (False,)
     return isinstance(rep, Irrep) and rep.dim == rep.group.dim and rep.index[0] == 1
@@ -49,7 +49,7 @@ def is_vector(rep):
 def operators(irrep_out, irrep_in, order, tensors):
     """A basis of the operators of an order between two irreducible representations.
 
-    They are as many as the solver's tensors, exact arrays [d, ..., out, in]; named ones come first.
+    They are exact arrays [d, ..., out, in], as many as the solver's tensors. Named ones come first.
     """
     found: list[Operator] = []
     rows: list = []
@@ -67,7 +67,7 @@ def operators(irrep_out, irrep_in, order, tensors):
 
 
 def _coordinates(array, tensors):
-    """An array in the solver's basis of orthogonal tensors; None if it is no solution."""
+    """The coordinates of an array in the solver's orthogonal basis; None if it is no solution."""
     rest = dict(nonzero_entries(array))
     found = []
     for tensor in tensors:
@@ -83,7 +83,7 @@ def _coordinates(array, tensors):
 
 
 def expansion(array, basis):
-    """The coefficients of an array in a basis of ``Operator``: a list of sympy numbers."""
+    """The coefficients of an array in a basis of ``Operator`` objects: a list of sympy numbers."""
     unknowns = sympy.symbols(f"x:{len(basis)}")
     left = sum((x * b.array for x, b in zip(unknowns, basis, strict=True)), -array)
     (solution,) = sympy.linsolve(flat_entries(left), *unknowns)
@@ -91,7 +91,7 @@ def expansion(array, basis):
 
 
 def _named(out, inside, order):
-    """Pairs (name, array) for the shapes of the two representations, solutions or not."""
+    """Pairs (name, array) that fit the shapes of the two representations, solutions or not."""
     d = out.group.dim
     same = out == inside and (out.dim == 1 or isinstance(out, Irrep) or is_vector(out))
     if order == 0 and same:

@@ -1,13 +1,13 @@
 """Scalar drift-diffusions sum_k W_k exp(D_k) that commute with a finite group, as orbits.
 
-exp(D) with drift beta and diffusion Sigma, moved by g, is the one with g beta and g Sigma g^T. So
-the sum commutes with the group if the group permutes the (beta_k, Sigma_k) and
+An element g turns exp(D) with drift beta and diffusion Sigma into the one with g beta and
+g Sigma g^T. So the sum commutes with the group if the group permutes the (beta_k, Sigma_k) and
 
     W_gk = rho_out(g) W_k rho_in(g)^-1.
 
-An orbit has one free member (a seed). Its stabiliser H is what leaves the seed's drift and
-diffusion unchanged; H = {1} is the general case with as many members as the group has elements, and
-H = G gives beta = 0 and an invariant Sigma. For continuous rotations this is all there is
+An orbit has one free member, its seed. The stabiliser H holds the elements that leave the seed's
+drift and diffusion unchanged. H = {1} is the general case, with as many members as the group has
+elements. H = G gives beta = 0 and an invariant Sigma. Continuous rotations allow only this
 (``prove_scalar_diffusions_trivial``).
 """
 
@@ -26,24 +26,24 @@ from equivariance.intertwiners import solve_intertwiners
 from equivariance.parameters import Parameter, Parameterization
 from equivariance.representations import Representation
 
-MEMBER = ("kernel", "drift", "diffusion_factor")  # what an orbit's member has
+MEMBER = ("kernel", "drift", "diffusion_factor")  # the parameters of an orbit's member
 KINDS = ("generic", "mirror", "center")
-MAX_SIZE = 200  # elements of a group
+MAX_SIZE = 200  # largest number of elements of a group
 # Initial drift and diffusion radius in units of the points' distance.
 DRIFT, DIFFUSION = 1.0, 0.5
 
 
 class DiffusionOrbits(Parameterization):
-    """Equivariant sum_k W_k exp(D_k); made by ``diffusion_orbits``.
+    """Equivariant sum_k W_k exp(D_k). ``diffusion_orbits`` makes it.
 
     Attributes:
         rep_in, rep_out: the representations.
-        orbits: the stabiliser's elements (matrices [d, d]) of each orbit.
-        num_basis: K, the number of all orbits' members.
-        parameters: ``kernel`` [orbits, c_in, c_out] (W transposed, as Keras kernels are), ``drift``
+        orbits: the elements (matrices [d, d]) of each orbit's stabiliser.
+        num_basis: K, the number of members of all orbits.
+        parameters: ``kernel`` [orbits, c_in, c_out] (W, transposed like Keras kernels), ``drift``
             [orbits, d] and ``diffusion_factor`` [orbits, d, d] of the seeds, and ``bias``
-            [invariants] if rep_out contains scalars. They are free; what an orbit's stabiliser
-            does not allow is averaged away.
+            [invariants] if rep_out contains scalars. They are free: an average removes what an
+            orbit's stabiliser does not allow.
     """
 
     def __init__(self, rep_in: Representation, rep_out: Representation, stabilizers: list[list]):
@@ -84,10 +84,10 @@ class DiffusionOrbits(Parameterization):
 
         Returns:
             A dict of float64 arrays: kernel [K, c_in, c_out], drift [K, d], diffusion_factor
-            [K, d, d] and bias [c_out], which ``PNConv(c_out, num_basis=K)`` has under these names.
-            That layer measures lengths in units of its spacing.
-            With them its mean commutes with the group (given one noise for all channels, or one
-            for each irreducible part); its variances do for scalar channels.
+            [K, d, d] and bias [c_out]. ``PNConv(c_out, num_basis=K)`` has weights of these names,
+            with lengths in units of its spacing. With these weights its mean commutes with the
+            group, given one noise for all channels or for each irreducible part. Its variances
+            commute for scalar channels.
         """
         values = self._read_one(values, "weights")
         found: list[tuple] = []
@@ -100,15 +100,16 @@ class DiffusionOrbits(Parameterization):
         return {**_by_name(found), "bias": bias}
 
     def project(self, weights: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """The parameters whose weights are nearest to given ones: brings each orbit's members home.
+        """The parameters whose weights are nearest to the given ones.
 
         Use it after a training step that treats the weights of a ``PNConv`` as free.
 
         Args:
-            weights: a dict as ``weights`` returns it; a bias may be left out.
+            weights: a dict like the result of ``weights``. You may leave out the bias.
 
         Returns:
-            A dict of parameters; ``weights`` of it leaves weights that are equivariant unchanged.
+            A dict of parameters. If the given weights are equivariant, ``weights`` returns them
+            unchanged.
 
         Raises:
             ValueError: if a shape does not fit.
@@ -140,7 +141,7 @@ class DiffusionOrbits(Parameterization):
         return found
 
     def _position(self, matrix):
-        """The number of the element with a matrix; None if there is none."""
+        """The number of the element with the given matrix; None if there is none."""
         errors = np.abs(self._space - matrix).max(axis=(1, 2))
         n = int(errors.argmin())
         return n if errors[n] < 1e-8 else None
@@ -154,7 +155,7 @@ class DiffusionOrbits(Parameterization):
             wrong = elements[positions.index(None)]
             raise ValueError(f"orbits[{n}]: {wrong} is no element of {group.name}.")
         found = [self._position(np.eye(group.dim))]
-        for a in found:  # grows
+        for a in found:  # the loop extends it
             for b in positions:
                 product = self._position(self._space[b] @ self._space[a])
                 if product not in found:
@@ -203,11 +204,11 @@ def diffusion_orbits(
 
     Args:
         rep_in: the representation of the input channels, of a finite orthogonal group.
-        rep_out: that of the output channels; the same by default.
-        orbits: for each orbit "generic" (as many members as the group has elements), "center" (one
-            member: no drift, a diffusion that the group leaves unchanged, W an intertwiner),
-            "mirror" (D_n: a drift along the axis of a reflection, n members), or a list of group
-            elements that generate its stabiliser.
+        rep_out: the representation of the output channels. The default is ``rep_in``.
+        orbits: the kind of each orbit. "generic" has as many members as the group has elements.
+            "center" has one member, without drift, with an invariant diffusion and an intertwiner
+            W. "mirror" (for D_n) has n members, with a drift along the axis of a reflection. Or
+            give a list of group elements that generate the orbit's stabiliser.
 
     Returns:
         A ``DiffusionOrbits``.
@@ -215,7 +216,7 @@ def diffusion_orbits(
     Raises:
         TypeError, ValueError: if an argument does not fit, or the group is not finite.
 
-    Example: a layer from an image's scalars to vectors that commutes with quarter turns.
+    Example: a layer that maps an image's scalars to vectors and commutes with quarter turns.
 
     >>> from equivariance import Cyclic, diffusion_orbits
     >>> c4 = Cyclic(4)
@@ -253,7 +254,8 @@ def finite_elements(group):
     """All elements of a finite group of orthogonal matrices.
 
     Raises:
-        ValueError: if it is not finite, has matrices that are not orthogonal, or is too large.
+        ValueError: if the group is not finite, has matrices that are not orthogonal, or is too
+            large.
     """
     if group.lie_generators:
         raise ValueError(

@@ -1,15 +1,15 @@
 """Free parameters of generators, and the map from them to C, B and S.
 
 ``solution.parameterization("free")`` spans all equivariant generators. Most of them amplify some
-frequencies without bound. With "dissipative", exp(M) never amplifies, whatever the parameters. For
-an orthogonal representation,
+frequencies without bound. With "dissipative", exp(M) never amplifies for any parameters. For an
+orthogonal representation it takes
 
     C antisymmetric, or left out
     B_i symmetric
     S_ab = 1/4 sum_j (Q_ja^T Q_jb + Q_jb^T Q_ja)
 
 with equivariant first-order maps Q_j from rho to an orthogonal rho'. Then M(i xi) is i times a
-symmetric matrix, plus an antisymmetric one, minus 1/2 sum_j (xi . Q_j)^T (xi . Q_j): its numerical
+symmetric matrix, plus an antisymmetric one, minus 1/2 sum_j (xi . Q_j)^T (xi . Q_j). Its numerical
 range is in the left half-plane, so |exp(M(i xi))| <= 1 in the spectral norm at every xi.
 """
 
@@ -38,24 +38,24 @@ from equivariance.second_order import second_order
 from equivariance.symmetric import SymmetricBasis
 
 CONSTRAINTS = ("dissipative", "free")
-# Spread of free second-order coefficients, relative to heat diffusion.
+# The spread of free second-order coefficients, relative to heat diffusion.
 FREE_DIFFUSION_SPREAD = 0.1
 
 
 class GeneratorParameterization(Parameterization):
-    """Parameters of a generator; made by ``GeneratorSolution.parameterization``.
+    """Parameters of a generator. ``GeneratorSolution.parameterization`` makes it.
 
     Attributes:
         solution: the ``GeneratorSolution``.
         constraint: "free" or "dissipative".
-        parameters: a tuple of ``Parameter``. "free": one vector of coefficients each for C, B and S
-            in the solution's bases (those of dimension 0 are left out). "dissipative":
-            "antisymmetric" for C and "symmetric" for B, coefficients in their subspaces, and
+        parameters: a tuple of ``Parameter``. "free" has one vector of coefficients for each of C, B
+            and S in the solution's bases (those of dimension 0 are left out). "dissipative" has the
+            coefficients "antisymmetric" for C and "symmetric" for B in their subspaces, and
             "factors" [number of Q_j, coefficients of Q].
         bases: the basis of each parameter, by its name.
-        through: "dissipative" only: the representation rho' of the factors Q_j.
+        through: for "dissipative", the representation rho' of the factors Q_j.
 
-    Example: the PDE of a scalar and a vector field, one that cannot blow up.
+    Example: a PDE of a scalar and a vector field that cannot blow up.
 
     >>> from equivariance import SO2, solve_generators, verify
     >>> channels = SO2.irrep(0) + SO2.irrep(1)
@@ -70,18 +70,18 @@ class GeneratorParameterization(Parameterization):
     """
 
     through: Any = None
-    names: tuple[str, ...]  # of the parameters of C, B and S
+    names: tuple[str, ...]  # the names of the parameters of C, B and S
 
     def __init__(self, solution: Any, constraint: str):
         self.solution, self.constraint = solution, constraint
         self.bases: dict[str, Basis] = {}
 
     def generator(self, values: Mapping[str, Any]) -> Generator:
-        """The generator of the given parameters, dense.
+        """The dense generator of the given parameters.
 
         Args:
-            values: a dict from the parameters' names to arrays, with or without common leading
-                axes (for many generators at once).
+            values: a dict from the parameters' names to arrays. Common leading axes give many
+                generators at once.
 
         Returns:
             A ``Generator`` of float64 arrays C [..., dim_out, dim_in], B [..., d, dim_out, dim_in],
@@ -102,8 +102,8 @@ class GeneratorParameterization(Parameterization):
         """The generator as exact sympy arrays.
 
         Args:
-            values: a dict from names to arrays or lists of exact numbers or sympy expressions; by
-                default those of ``symbols()``.
+            values: a dict from names to arrays or lists of exact numbers or sympy expressions. The
+                default is ``symbols()``.
 
         Returns:
             A ``Generator`` of sympy arrays. Use it for small representations: it has all entries.
@@ -128,13 +128,13 @@ class GeneratorParameterization(Parameterization):
         return found
 
     def factored(self, values: Mapping[str, Any]) -> FactoredGenerator:
-        """The generator of the given parameters, factored: it never makes a dense array.
+        """The factored generator of the given parameters, which never makes a dense array.
 
         Args:
             values: as for ``generator``, without leading axes.
 
         Returns:
-            An object with ``apply(frequency, channels)``, M(i xi) times channels [..., dim_in].
+            An object with ``apply(frequency, channels)``: M(i xi) times channels [..., dim_in].
         """
         return FactoredGenerator(self, self._read_one(values, "factored"))
 
@@ -143,7 +143,7 @@ class GeneratorParameterization(Parameterization):
         return keras_source(self, name)
 
     def _add(self, name, basis, symbol, **options):
-        """The parameter of a plain map's coefficients, left out if there are none."""
+        """Adds the parameter of a plain map's coefficients, if there are any."""
         if basis.size:
             self.bases[name] = basis
             scale = options.pop("scale", 1.0) * coefficient_scale(basis)
@@ -276,7 +276,7 @@ def _einsum(equation, *arrays):
 
 
 def _heat(basis):
-    """Coefficients of heat diffusion in every channel, S_ij = delta_ij / 2, or 0 if it is none."""
+    """Coefficients of heat diffusion in every channel, S_ij = delta_ij / 2, or 0 if impossible."""
     rep_out, rep_in = basis.decomposition_out.rep, basis.decomposition_in.rep
     if rep_out != rep_in or not rep_in.group.orthogonal:
         return 0.0

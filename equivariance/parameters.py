@@ -1,4 +1,4 @@
-"""Arrays of free parameters: names, shapes, initial values, and how they are read."""
+"""Arrays of free parameters: their names, shapes, initial values, and reading them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -25,10 +25,10 @@ class Parameter:
 
     Attributes:
         name: its key in the dict of all parameters.
-        shape: of the array.
+        shape: shape of the array.
         scale: standard deviation of the initial values, for lengths of 1.
-        length_power: they scale with this power of the unit of length.
-        description: what it parameterises.
+        length_power: power of the unit of length by which the initial values scale.
+        description: the quantity that it parameterises.
         center: mean of the initial values, an array or 0.
     """
 
@@ -45,7 +45,7 @@ class Parameter:
 
 
 class Parameterization:
-    """Free parameters, their initial values, and what they are mapped to.
+    """Free parameters, their initial values, and the map from them.
 
     Attributes:
         parameters: a tuple of ``Parameter``.
@@ -63,8 +63,8 @@ class Parameterization:
     ) -> dict[str, np.ndarray]:
         """Random initial parameters.
 
-        The map they give is of order 1: each channel is transported, and spread, over about
-        ``length``, and mixings keep the variance.
+        Their map has the order of 1. It transports and spreads each channel over about ``length``,
+        and mixings keep the variance.
 
         Args:
             rng: ``numpy.random.Generator`` or a seed.
@@ -95,7 +95,7 @@ class Parameterization:
         return found
 
     def _read(self, values):
-        """The parameters as float64 arrays with common leading axes, checked."""
+        """Checks the parameters; returns float64 arrays with common leading axes."""
         require_keys(values, [p.name for p in self.parameters])
         arrays, leading = {}, None
         for p in self.parameters:
@@ -112,14 +112,14 @@ class Parameterization:
         return arrays, leading or ()
 
     def _read_one(self, values, user):
-        """The same where leading axes are refused."""
+        """The same, but leading axes raise an error."""
         arrays, leading = self._read(values)
         if leading:
             raise ValueError(f"{user} takes no leading axes, found {leading}.")
         return arrays
 
     def _read_exact(self, values):
-        """The parameters as NumPy arrays of sympy numbers; by default their symbols."""
+        """The parameters as NumPy arrays of sympy numbers; the default is their symbols."""
         if values is None:
             return {name: object_array(x) for name, x in self.symbols().items()}
         require_keys(values, [p.name for p in self.parameters])
@@ -144,9 +144,9 @@ class Parameterization:
 
 
 def coefficient_scale(basis):
-    """Standard deviation of coefficients for which a channel's row has the squared norm 1.
+    """The standard deviation of coefficients that gives a channel's row the squared norm 1.
 
-    With two derivatives it is as that of heat diffusion, S = delta / 2.
+    With two derivatives the norm is that of heat diffusion, S = delta / 2.
     """
     rows = basis.shape[-2] * (1, basis.shape[0], basis.shape[0] / 4)[basis.order]
     return float(np.sqrt(rows / basis.squared_norm()))

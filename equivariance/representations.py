@@ -1,8 +1,8 @@
-"""Real representations of a group, built from irreducible and tensor ones.
+"""Real representations of a group, built from irreducible and tensor representations.
 
-``+`` stacks channels, an integer ``*`` repeats them, ``@`` is the tensor product. A representation
-knows its matrices twice: ``matrix(g)`` for a group element, exact or in float64, and ``model``,
-the generators' matrices in the basis in which they are simplest, for the exact solver.
+``+`` stacks channels, an integer ``*`` repeats them, and ``@`` is the tensor product. A
+representation has two forms of its matrices. ``matrix(g)`` is that of a group element, exact or in
+float64. ``model`` holds the generators' matrices in their simplest basis, for the exact solver.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Representation:
     """A real representation rho of a group on ``dim`` channels.
 
-    Made by a group's ``irrep`` and ``tensor`` and by arithmetic.
+    A group's ``irrep`` and ``tensor`` make representations, and arithmetic combines them.
 
     Attributes:
         group: the group.
@@ -40,7 +40,7 @@ class Representation:
     (4, '2x0 + 1', 16)
     """
 
-    # What each kind of representation defines.
+    # Each kind of representation defines the following.
     key: tuple
     _matrix: Any
     _model: Any
@@ -59,7 +59,8 @@ class Representation:
             g: a group element, in any form that ``group.element`` takes.
 
         Returns:
-            An exact sympy matrix [dim, dim] if g is exact, a float64 NumPy array if it is numeric.
+            An exact sympy matrix [dim, dim] if g is exact, or a float64 NumPy array if it is
+            numeric.
 
         Example:
 
@@ -112,20 +113,20 @@ class Representation:
 
     @cached_property
     def copies(self) -> tuple:
-        """The irreducible parts as ``Copy`` objects, in the order in which they are found."""
+        """The irreducible parts as ``Copy`` objects, in the order of their discovery."""
         return self._copies()
 
     @property
     def dual(self) -> Representation:
         """The representation on the dual space, g -> rho(g)^-T.
 
-        In the orthonormal bases used here an orthogonal group's representations are their own
-        duals, so this is the same object for them.
+        The bases here are orthonormal, so each representation of an orthogonal group is its own
+        dual. The result is then the same object.
         """
         return self if self.group.orthogonal else self._dual()
 
     def decompose(self) -> Decomposition:
-        """The irreducible parts and the change of basis to them, a ``Decomposition``."""
+        """The irreducible parts and the change of basis to them: a ``Decomposition``."""
         require_channels(self.dim, "rep")
         return decomposition(self)
 
@@ -134,7 +135,7 @@ class Representation:
         return self._character()
 
     def __add__(self, other: Representation | int) -> Representation:
-        if isinstance(other, Integral) and other == 0:  # so that sum(...) works
+        if isinstance(other, Integral) and other == 0:  # makes sum(...) work
             return self
         if not isinstance(other, Representation):
             return NotImplemented
@@ -186,7 +187,7 @@ class Irrep(Representation):
 
     @property
     def sort_key(self):
-        """By frequency or spin, parity +1 first."""
+        """Sorts by frequency or spin, with parity +1 first."""
         return (0, self.index[0], *(-x for x in self.index[1:]))
 
     def __str__(self) -> str:
@@ -210,7 +211,8 @@ class Tensor(Representation):
 
     Args:
         group: the group.
-        letters: one boolean a factor, true for the dual; T(p, q) has p false, then q true ones.
+        letters: a boolean for each factor, true for the dual; T(p, q) has p false, then q true
+            ones.
     """
 
     def __init__(self, group, letters):
@@ -220,7 +222,7 @@ class Tensor(Representation):
 
     @property
     def sort_key(self):
-        """Of a user-defined group, whose tensor representations count as irreducible: by size."""
+        """Sorts by size. The tensor representations of user-defined groups count as irreducible."""
         return (1, len(self.letters), *self.letters)
 
     def __str__(self) -> str:
@@ -259,7 +261,7 @@ class Tensor(Representation):
 
     def _copies(self):
         group = self.group
-        if group.orthogonal and any(self.letters):  # a factor V* is a factor V
+        if group.orthogonal and any(self.letters):  # a factor V* equals a factor V
             return group.tensor(len(self.letters), 0).copies
         if group.defining_copies is None:
             return (whole(self),)
@@ -325,7 +327,7 @@ class Sum(Representation):
 
 
 class Product(Representation):
-    """Tensor product; the channel (i, j) of the factors is the channel i * right.dim + j."""
+    """Tensor product; the channels i and j of the factors give the channel i * right.dim + j."""
 
     def __init__(self, left, right):
         super().__init__(left.group, left.dim * right.dim)

@@ -1,8 +1,8 @@
-"""By how much solutions miss the equations, exactly: sums of squares that have to be 0.
+"""The exact residuals of solutions: sums of squares that have to be 0.
 
-Both kinds of solution commute with the group, ``A X = X B`` for each of its generators: a tensor as
-a map from the input to the derivatives times the output, an embedding of an irreducible part as a
-map to the whole.
+Both kinds of solution commute with the group, ``A X = X B`` for each of its generators. A tensor
+maps the input to the derivatives times the output. An embedding maps an irreducible part to the
+whole.
 """
 
 import numpy as np
@@ -43,11 +43,11 @@ def embeddings_residual(decomposition):
 
 
 def _residual(x, left, right, field):
-    """The sum of the squares of what ``A X - X B`` leaves, over all generators.
+    """The sum of the squares of ``A X - X B`` over all generators.
 
-    Of a rotation by 2 pi / n it is what of X has weights that the rotation changes (see
-    ``equivariance.solver``), rows of different signs apart. The columns, those of an irreducible
-    representation, have one sign.
+    For a rotation by 2 pi / n it takes the part of X whose weights the rotation changes (see
+    ``equivariance.solver``), separately for rows of each sign. The columns belong to an irreducible
+    representation and have one sign.
     """
     x = x.convert_to(field)
     found = [a * x - x * b for a, b in zip(left.plain, right.plain, strict=True)]

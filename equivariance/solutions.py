@@ -1,4 +1,4 @@
-"""What solutions for two representations share: their irreducible parts, pair by pair."""
+"""The base of solutions for two representations: their irreducible parts, pair by pair."""
 
 import sympy
 
@@ -8,7 +8,7 @@ from equivariance.residuals import embeddings_residual, maps_residual
 
 
 class PairSolution:
-    """Exact bases of maps between two representations, put together from irreducible pairs.
+    """Exact bases of maps between two representations, built from irreducible pairs.
 
     Attributes:
         group: the group.
@@ -34,12 +34,13 @@ class PairSolution:
         ]
 
     def residual(self) -> sympy.Expr:
-        """By how much the bases miss the equations: exactly 0.
+        """The residual of the equations, which is exactly 0.
 
-        The sum of the squares of left minus right side, for all generators of the group, all basis
-        tensors of all pairs, and of ``rho E = E sigma`` for all embeddings E of irreducible parts
-        sigma in rho (all in the working bases). A basis element is a product of such an embedding,
-        such a tensor and a transposed embedding, so it fulfils the equations if these do.
+        It is the sum of the squares of left minus right side, for all generators of the group and
+        all basis tensors of all pairs. It also covers ``rho E = E sigma`` for all embeddings E of
+        irreducible parts sigma in rho. All are in the working bases. A basis element is a product
+        of an embedding, a tensor and a transposed embedding, so it fulfils the equations if these
+        do.
 
         Returns:
             A sympy number.

@@ -1,16 +1,16 @@
-"""The linear equations of equivariance, solved exactly for one pair of representations.
+"""Solves the linear equations of equivariance exactly, for one pair of representations.
 
-A map with derivatives is a tensor X[p, o, i]: p stands for the derivative indices (none, one, or
-two, in whose order X is symmetric), o for the output and i for the input channels. A Lie-algebra
+A map with derivatives is a tensor X[p, o, i]. p stands for the derivative indices (none, one, or
+two, in which X is symmetric), o for the output channels and i for the input channels. A Lie-algebra
 generator J gives
 
     (J on p) X + d rho_out(J) X - X d rho_in(J) = 0
 
-and a discrete generator h gives ``(h on p) rho_out(h) X = X rho_in(h)``, which needs no inverse. A
-rotation by 2 pi / n takes X to ``exp(2 pi T / n) X``, T X being the left side above with the
-weights in place of J. As T is antisymmetric with eigenvalues i w of integer w, X stays unchanged
-if and only if the product of T^2 + w^2 over the multiples w of n (T for w = 0) annihilates it:
-rational equations, whatever n.
+A discrete generator h gives ``(h on p) rho_out(h) X = X rho_in(h)``, which needs no inverse. A
+rotation by 2 pi / n maps X to ``exp(2 pi T / n) X``, where T X is the left side above with the
+weights in place of J. T is antisymmetric with eigenvalues i w of integer w. So X stays unchanged if
+and only if the product of T^2 + w^2 over the multiples w of n (T for w = 0) annihilates it. These
+equations are rational for every n.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from equivariance.models import Model
 
 @cache
 def space_model(group, order):
-    """How the group's generators act on derivative indices, a ``Model``."""
+    """The action of the group's generators on derivative indices, a ``Model``."""
     model = group.defining_model
     return Model.of_factors([model] * order, model, group.field)
 
@@ -42,9 +42,9 @@ def symmetric_tensors(dim, order, field):
 
 
 def unchanged_weights(order, bound, sign):
-    """The weights w >= 0 of what a rotation by 2 pi / n, times the sign, leaves unchanged.
+    """The weights w >= 0 that a rotation by 2 pi / n, times the sign, leaves unchanged.
 
-    The bound is the largest weight that can occur.
+    ``bound`` is the largest weight that can occur.
 
     Example:
 
@@ -65,7 +65,7 @@ def without_weights(step, x, weights):
 
 
 def largest_weight(matrix):
-    """A bound of the eigenvalues of an antisymmetric matrix of integers: its row sums."""
+    """A bound on the eigenvalues of an antisymmetric matrix of integers, from its row sums."""
     sums = [0] * matrix.shape[0]
     for (i, _), x in matrix.to_dok().items():
         sums[i] += abs(int(x))
@@ -73,7 +73,7 @@ def largest_weight(matrix):
 
 
 def constraints(left, right, field):
-    """The operators on a flattened X, square matrices, that must give 0 if X commutes: A X = X B.
+    """The operators on a flattened X that must give 0 if X commutes, A X = X B: square matrices.
 
     X maps from the ``Model`` right to the ``Model`` left, both over the field.
     """
@@ -96,22 +96,23 @@ def constraints(left, right, field):
 def equivariant_maps(group, order, out, inside):
     """Basis of the solutions in the working bases.
 
-    They map from the ``Model`` inside to the ``Model`` out, with ``order`` derivatives. The result
-    is a matrix [s, d * ... * out * in], a flattened solution X[p, o, i] a row: orthogonal as maps
-    between the orthonormal bases, with coprime integers where the solutions are rational.
+    They map from the ``Model`` inside to the ``Model`` out, with ``order`` derivatives. Each row of
+    the result [s, d * ... * out * in] is a flattened solution X[p, o, i]. The solutions are
+    orthogonal as maps between the orthonormal bases. Rational solutions have coprime integer
+    entries.
     """
     field = group.field
     left = Model.of_product(space_model(group, order), out, field)
     unit = DomainMatrix.eye(len(out.scale) * len(inside.scale), field)
     symmetric = kron(symmetric_tensors(group.dim, order, field), unit)
     basis = to_rational(common_nullspace(constraints(left, inside, field), symmetric))
-    # Squared length, in the orthonormal bases, of the unit tensors of the working bases.
+    # The squared lengths, in the orthonormal bases, of the unit tensors of the working bases.
     weights = [x / i for x in left.scale for i in inside.scale]
     return _orthogonalised(basis, weights)
 
 
 def _orthogonalised(basis, weights):
-    """The rows made orthogonal: their Gram matrix is L D L^T, and L^-1 makes it diagonal."""
+    """Makes the rows orthogonal: their Gram matrix is L D L^T, and L^-1 makes it diagonal."""
     field = basis.domain
     if not basis.shape[0]:
         return basis

@@ -1,4 +1,4 @@
-"""When exp(M) amplifies, and what it does to a Gaussian process with an RBF kernel."""
+"""Finds whether exp(M) amplifies, and whether it acts on a Gaussian process with an RBF kernel."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,26 +11,26 @@ from equivariance.characters import ORDERS
 from equivariance.generator_tensors import infer_shape, read_generator
 
 ROUNDING = 1e-10  # relative to the sizes of the terms
-SYMMETRY = 1e-13  # relative: below it a part of C or B is the rounding of 0
+SYMMETRY = 1e-13  # relative; a smaller part of C or B is the rounding of 0
 DIRECTIONS = 180
 RADII = 64
 
 
 @dataclass(frozen=True)
 class Amplification:
-    """What ``amplifies`` found. True in a condition if the generator amplifies.
+    """The result of ``amplifies``. It is true as a condition if the generator amplifies.
 
     Attributes:
-        growth: the largest rate found at which the norm of a plane wave's channels can grow, the
-            top of the numerical range of M(i xi); inf if it has no bound. At most 0 means
+        growth: the largest growth rate found for the norm of a plane wave's channels, which is the
+            top of the numerical range of M(i xi); inf if it has no bound. If it is at most 0,
             |exp(t M)| <= 1 for all t >= 0.
-        frequency: where: xi [d] (a direction, if growth is inf).
+        frequency: the frequency xi [d] of this rate (a direction if growth is inf).
         well_posed: whether exp(M(i xi)) stays bounded as xi grows, as far as S decides it: no
             eigenvalue of sum_ij k_i k_j S_ij has a negative real part for any direction k.
         margin_one_side, margin_both_sides: with a length scale l, the smallest real part of an
             eigenvalue of sum_ij k_i k_j S_ij over unit vectors k, plus l^2 / 2 and l^2 / 4. The
-            kernels A k and A k A' of an RBF kernel k exist where they are positive. None without
-            a length scale.
+            kernels A k and A k A' of an RBF kernel k exist if their margin is positive. None
+            without a length scale.
     """
 
     growth: float
@@ -74,18 +74,18 @@ def amplifies(generator: Any, length_scale: float | None = None) -> Amplificatio
 
         sym(C) + i xi . antisym(B) - xi^T sym(S) xi
 
-    (transposes of channels), has no positive eigenvalue. S is examined in a number of directions:
-    the only one in one dimension, 180 on a half circle (the other half is the same), as many random
-    ones above, down to 40 for hundreds of channels. Where S is positive and B is symmetric, the
-    largest eigenvalue is that of sym(C), at xi = 0. Otherwise it is searched on a grid of lengths
-    and directions, coarser for many channels, and from the grid's best points upwards. Channels
-    that are not coupled are examined apart. "Amplifies" comes with a frequency that proves it;
-    "does not" is as good as this search, up to rounding. A dissipative parameterization needs no
-    check.
+    has no positive eigenvalue (sym and antisym refer to channels). The function examines S in a
+    number of directions: the only one in one dimension, 180 on a half circle in the plane (the
+    other half is the same), and as many random ones in higher dimensions, down to 40 for hundreds
+    of channels. If S is positive and B is symmetric, the largest eigenvalue is that of sym(C), at
+    xi = 0. Otherwise a search runs over a grid of lengths and directions, which is coarser for many
+    channels, and climbs from the grid's best points. Channels that are not coupled are examined
+    separately. A frequency proves the answer "amplifies". The answer "does not" is as good as the
+    search, up to rounding. A dissipative parameterization needs no check.
 
     Args:
-        generator: ``Generator``, triple (C, B, S) or dict, of real numbers, one generator.
-        length_scale: l of an RBF kernel that exp(M) is to act on; optional.
+        generator: one ``Generator``, triple (C, B, S) or dict, of real numbers.
+        length_scale: l of an RBF kernel for exp(M) to act on; optional.
 
     Returns:
         An ``Amplification``.
@@ -93,7 +93,7 @@ def amplifies(generator: Any, length_scale: float | None = None) -> Amplificatio
     Raises:
         TypeError, ValueError: if the arrays do not fit, or the length scale is not positive.
 
-    Example: heat diffusion, and its reverse on a kernel that is smooth enough, or not.
+    Example: heat diffusion, and its reverse on a kernel, once smooth enough and once not.
 
     >>> import numpy as np
     >>> heat = np.eye(2)[:, :, None, None] / 2
@@ -123,7 +123,7 @@ def amplifies(generator: Any, length_scale: float | None = None) -> Amplificatio
 
 
 def _arrays(generator):
-    """C [c, c], B [d, c, c] and S [d, d, c, c] in float64, zeros for what is missing."""
+    """C [c, c], B [d, c, c] and S [d, d, c, c] in float64, with zeros for missing parts."""
     dim, out, inside = infer_shape(generator)
     if out != inside:
         raise ValueError(
@@ -142,7 +142,7 @@ def _arrays(generator):
 def _examined(c, b, s):
     """The growth rate and its frequency, whether exp(M) is well posed, and S's lowest eigenvalue.
 
-    The frequency is a direction if the rate is inf; the eigenvalue is the one of S(k) with the
+    The frequency is a direction if the rate is inf. The eigenvalue is that of S(k) with the
     smallest real part, over the directions k.
     """
     directions = _directions(len(b), len(c))
@@ -153,12 +153,12 @@ def _examined(c, b, s):
     values = np.linalg.eigvalsh(hermitian)[:, 0]
     if np.array_equal(forms, hermitian):
         lowest = float(values.min())
-    else:  # a few directions of many channels, as eigenvalues without symmetry are slow
+    else:  # few directions for many channels, because eigenvalues without symmetry are slow
         some = forms[:: max(1, len(c) // 20)]
         lowest = float(np.linalg.eigvals(some).real.min())
     well_posed = bool(values.min() >= -rounding or lowest >= -rounding)
     if values.min() < -rounding:
-        # The first of the directions that are as bad, whatever the rounding.
+        # The first of the worst directions, regardless of rounding.
         worst = directions[np.argmax(values <= values.min() + rounding)]
         return np.inf, worst, well_posed, lowest * size
     growth = float(np.linalg.eigvalsh(c)[-1] - ROUNDING * np.abs(c).max())
@@ -177,10 +177,11 @@ def _examined(c, b, s):
 
 
 def _scaled(c, b, s):
-    """In units in which the largest terms are of size 1; exact, by powers of two.
+    """Scales the largest terms to about 1, exactly, by powers of two.
 
-    The symmetric part of C, the antisymmetric part of B, S, the units of rate and frequency, and
-    what the unit of S is in them.
+    Returns:
+        The symmetric part of C, the antisymmetric part of B, S, the units of rate and frequency,
+        and the unit of S in these.
     """
     even = c / 2 + c.T / 2
     odd = b / 2 - b.swapaxes(-1, -2) / 2
@@ -206,7 +207,7 @@ def _scaled(c, b, s):
 
 
 def _directions(dim, channels):
-    """Unit vectors [n, d], one of each pair of opposite ones; fewer for many channels."""
+    """Unit vectors [n, d], one of each opposite pair; fewer for many channels."""
     if dim == 1:
         return np.ones((1, 1))
     count = int(np.clip(DIRECTIONS * 40 / channels, 40, DIRECTIONS))
@@ -219,7 +220,7 @@ def _directions(dim, channels):
 
 
 def _unbounded(b, directions, forms, singular):
-    """The direction in which B acts most where S does nothing, or None."""
+    """The direction in which B acts most on what S leaves unchanged, or None."""
     worst, where = ROUNDING * np.abs(b).max(), None
     rounding = ROUNDING * np.abs(forms).max()
     for k, form in zip(directions[singular], forms[singular], strict=True):
@@ -239,7 +240,7 @@ def _hermitian(c, b, s, xi):
 
 
 def _rate(c, b, s, xi):
-    """The rate at xi, less what may be rounding, and xi."""
+    """The rate at xi, minus a bound on its rounding, and xi."""
     r = np.linalg.norm(xi)
     sizes = [float(np.abs(x).max()) for x in (c, b, s)]
     top = np.linalg.eigvalsh(_hermitian(c, b, s, xi))[-1]
@@ -247,12 +248,12 @@ def _rate(c, b, s, xi):
 
 
 def _searched(c, b, s, directions):
-    """The largest rate on a grid of frequencies, and from its best points upwards."""
+    """The largest rate on a grid of frequencies, and on climbs from its best points."""
     coarser = -(-len(c) // 24)  # for many channels
     lengths, directions = np.logspace(-4, 4, RADII)[::coarser], directions[::coarser]
     grid = lengths[:, None, None] * directions
     tops = np.array([np.linalg.eigvalsh(_hermitian(c, b, s, x))[:, -1] for x in grid])
-    # The best of each length, of which the best and those better than their neighbours.
+    # Of the best rates of the lengths, take the best and those better than their neighbours.
     rows, columns = np.pad(tops.max(axis=1), 1, constant_values=-np.inf), tops.argmax(axis=1)
     peaks = np.flatnonzero((rows[1:-1] >= rows[:-2]) & (rows[1:-1] >= rows[2:]))
     best = sorted(peaks, key=lambda n: -rows[n + 1])[:3]
@@ -262,13 +263,13 @@ def _searched(c, b, s, directions):
 
 
 def _climbed(c, b, s, xi):
-    """Upwards from xi: the best vector for xi, then the best xi for that vector, in turns."""
+    """Climbs from xi: takes the best vector for xi, then the best xi for that vector, in turns."""
     for _ in range(100):
         v = np.linalg.eigh(_hermitian(c, b, s, xi))[1][:, -1]
         linear = np.einsum("a,iab,b->i", v.conj(), 1j * b, v, optimize=True).real
         form = np.einsum("a,ijab,b->ij", v.conj(), s, v, optimize=True).real
         if np.linalg.eigvalsh(form)[0] <= ROUNDING * np.abs(s).max():
-            return xi  # flat in some direction
+            return xi  # the rate is flat in some direction
         moved = np.linalg.solve(form, linear) / 2
         if np.linalg.norm(moved - xi) <= 1e-9 * np.linalg.norm(moved):
             return moved

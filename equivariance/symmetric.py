@@ -1,9 +1,9 @@
 """Equivariant maps of a representation to itself that are symmetric or antisymmetric in channels.
 
-For an orthogonal representation the transpose of an equivariant map is one, so these are subspaces.
-Between copies of two different irreducible parts the block below the diagonal is the transpose of
-the one above. Between copies of one part the pair's tensors fall into symmetric and antisymmetric
-ones, and so do, accordingly, the coefficients of the copies.
+For an orthogonal representation the transpose of an equivariant map is equivariant, so these are
+subspaces. Between copies of two different irreducible parts the block below the diagonal is the
+transpose of the one above. Between copies of one part the pair's tensors are symmetric or
+antisymmetric, and so are the coefficients of the copies.
 """
 
 from functools import cache
@@ -27,7 +27,7 @@ class SymmetricBasis(Basis):
         parts, terms = rep.decompose().blocks, []
         for n, out in enumerate(parts):
             for own in (1, -1):
-                # X = w T: symmetric w and T, or both antisymmetric, give a symmetric X.
+                # X = w T is symmetric if w and T are both symmetric or both antisymmetric.
                 kind = "symmetric" if own == sign else "antisymmetric"
                 found = _own_tensors(out.irrep, order, own)
                 terms.append(Term(PairBlock(out, out), found, kind))
@@ -40,12 +40,12 @@ class SymmetricBasis(Basis):
     def assemble(self, coefficients):
         """The dense array [..., d, ..., dim, dim] with the coefficients [..., size]."""
         found = super().assemble(coefficients)
-        return (found + self.sign * found.swapaxes(-1, -2)) / 2  # exactly, whatever the rounding
+        return (found + self.sign * found.swapaxes(-1, -2)) / 2  # exact symmetry despite rounding
 
 
 @cache
 def _own_tensors(irrep, order, sign):
-    """A basis of the tensors of a part with itself that are symmetric (sign 1) or antisymmetric."""
+    """A basis of the symmetric (sign 1) or antisymmetric tensors of a part with itself."""
     found = [x.symmetrised(sign) for x in tensors(irrep, irrep, order)]
     if not found:
         return ()

@@ -33,9 +33,9 @@ class BasisTensor:
     """One solution, in the working bases of two irreducible representations.
 
     Attributes:
-        entries: {(axes, out, in): value}, axes being the derivative indices.
-        field: of the values.
-        square: the square of a last factor, by which the largest entry becomes 1.
+        entries: {(axes, out, in): value}, where axes are the derivative indices.
+        field: field of the values.
+        square: the square of a final factor, which makes the largest entry 1.
         irrep_out, irrep_in: the representations.
         order: number of derivatives.
     """
@@ -60,15 +60,15 @@ class BasisTensor:
 
     @cached_property
     def array_numpy(self):
-        """The same in float64 with the derivative indices flattened, [d * ..., out, in]."""
+        """The tensor in float64 with flattened derivative indices, [d * ..., out, in]."""
         return to_numpy(self.array).reshape(-1, self.irrep_out.dim, self.irrep_in.dim)
 
     def symmetrised(self, sign):
-        """T plus, times the sign, its transpose in channels; of a representation with itself."""
+        """T plus sign times its transpose in channels, for a representation with itself."""
         scale = [self.field.convert(x) for x in self.irrep_in.model.scale]
         entries = dict(self.entries)
         for (axes, o, i), x in self.entries.items():
-            # Transposing exchanges the two bases, which have different lengths.
+            # A transposition exchanges the two bases, which have different lengths.
             moved = sign * x * scale[o] / scale[i]
             entries[axes, i, o] = entries.get((axes, i, o), self.field.zero) + moved
         entries = {at: x for at, x in entries.items() if x}
@@ -91,7 +91,7 @@ def _scaled(entries, field, irrep_out, irrep_in, order):
 
 @cache
 def tensors(irrep_out, irrep_in, order):
-    """The rows of ``solve_pair`` with their indices told apart, a tuple of ``BasisTensor``."""
+    """The rows of ``solve_pair`` with separate indices, a tuple of ``BasisTensor``."""
     solutions = solve_pair(irrep_out, irrep_in, order)
     places = list(np.ndindex(*(irrep_out.group.dim,) * order))
     entries: list[dict] = [{} for _ in range(solutions.shape[0])]
@@ -103,7 +103,7 @@ def tensors(irrep_out, irrep_in, order):
 
 
 def sympy_array(entries, shape):
-    """A sympy array with the given entries, a sparse one if it is large."""
+    """A sympy array with the given entries; it is sparse if it is large."""
     flat = {int(np.ravel_multi_index(at, shape)): x for at, x in entries.items()}
     size = int(np.prod(shape))
     if size > DENSE_ENTRIES:

@@ -1,4 +1,4 @@
-"""Whether given C, B and S commute with a group, and by how much they do not."""
+"""Checks whether given C, B and S commute with a group, and measures by how much they do not."""
 
 import itertools
 import math
@@ -19,21 +19,21 @@ from equivariance.inputs import arrow, read_pair
 from equivariance.representations import Representation
 
 LETTERS = dict(zip(ORDERS, "CBS", strict=True))
-SHOWN = 8  # violations in a report
-SMALL_BLOCK = 1e-4  # of the largest entry: a smaller block's tolerance is not reduced further
+SHOWN = 8  # number of violations in a report
+SMALL_BLOCK = 1e-4  # a block below this part of the largest entry has no smaller tolerance
 
 
 @dataclass(frozen=True)
 class Violation:
-    """One entry by which an equation is missed.
+    """One entry that violates an equation.
 
     Attributes:
-        element: which generator of the group, as "lie_generators[0]".
+        element: the generator of the group, such as "lie_generators[0]".
         order: "zeroth_order", "first_order" or "second_order".
         derivatives: derivative indices, (), (i,) or (i, j), counted from 0.
         channels: (output channel, input channel), counted from 0.
-        residual: left minus right side; a sympy expression or a float (inf where it is beyond
-            the largest float).
+        residual: left minus right side, a sympy expression or a float (inf beyond the largest
+            float).
     """
 
     element: str
@@ -52,19 +52,19 @@ class Violation:
 
 @dataclass(frozen=True)
 class Verification:
-    """What ``verify`` found. True in a condition if the generator is equivariant.
+    """The result of ``verify``. It is true as a condition if the generator is equivariant.
 
     Attributes:
         equivariant: whether all equations hold (exactly, or to the tolerance).
         exact: whether the arithmetic was exact.
-        violations: the ``Violation`` entries, one Lie-algebra or discrete generator and order
-            after the other, the largest first within each.
+        violations: the ``Violation`` entries, sorted by Lie-algebra or discrete generator and by
+            order, with the largest first within each.
         residuals: a dict from pairs (element, order) to arrays [d, ..., out, in], left minus right
             sides of the equations.
         size: the largest residual relative to the size of its block (see ``verify``), a float; nan
             if it depends on symbols.
-        symmetric: whether S_ij = S_ji. If not, its symmetric part, all that acts, was checked.
-        representations: text that says which were checked.
+        symmetric: whether S_ij = S_ji. If not, only the symmetric part acts, and was checked.
+        representations: text that names the checked representations.
     """
 
     equivariant: bool
@@ -105,36 +105,35 @@ def verify(
 ) -> Verification:
     """Whether M = C + sum_i B_i d_i + sum_ij S_ij d_i d_j commutes with a group.
 
-    Checks, for each Lie-algebra generator J and each discrete generator h of the group,
+    For each Lie-algebra generator J and each discrete generator h of the group it checks
 
         (J on the derivative indices) X + d rho_out(J) X - X d rho_in(J) = 0
         (h on the derivative indices) rho_out(h) X rho_in(h)^-1 - X = 0
 
-    for X = C, B and S. These hold for all elements if they hold for the generators.
+    for X = C, B and S. If these hold for the generators, they hold for all elements.
 
     Args:
         generator: ``Generator``, triple (C, B, S) or dict with some of the keys zeroth_order [out,
             in], first_order [d, out, in] and second_order [d, d, out, in]. Integers, fractions and
-            sympy expressions are checked exactly (symbols may occur, and stand for any real
-            number), floats numerically.
+            sympy expressions are checked exactly; symbols stand for any real number. Floats are
+            checked numerically.
         rep_in: the representation that M acts on. A group stands for scalar channels.
-        rep_out: the one that it gives; the same by default.
-        tolerance: for floats, how large a residual may be relative to the size of its block of
-            C, B or S: the largest entry between the output and input channels that the group mixes
-            with the entry's own, as only these enter its equation. So a block is judged by its own
-            size, however large others are, down to 1e-4 of the largest entry of all: what is
-            smaller may be the rounding of a calculation that should have given 0. The group's
-            matrices count too, by the terms of J's equation, and of h's in the form
+        rep_out: the representation of the result. The default is ``rep_in``.
+        tolerance: for floats, the largest residual relative to the size of its block of C, B or S.
+            The block holds the output and input channels that the group mixes with the entry's own:
+            only these enter its equation. Its size is its largest entry, but at least 1e-4 of the
+            largest entry of all. Smaller entries may be the rounding of 0. The group's matrices
+            also count, by the terms of J's equation, and by those of h's equation in the form
             ``rho_out(h) h.X = X rho_in(h)``.
 
     Returns:
-        A ``Verification``; printing it says what is missed where.
+        A ``Verification``. Print it to see the violations.
 
     Raises:
-        TypeError, ValueError: if an argument has the wrong type or shape, or is not finite, or if
-            the generator is of floats and the group's matrices are too large for them.
+        TypeError, ValueError: if an argument has the wrong type or shape, or is not finite; or if
+            the generator has floats and the group's matrices are too large for them.
 
-    Example: a vector field's gradient of the divergence, and a drift that is none.
+    Example: the gradient of a vector field's divergence, and a drift that is not equivariant.
 
     >>> import equivariance, sympy
     >>> s = [[[[1, 0], [0, 0]], [[0, sympy.Rational(1, 2)], [sympy.Rational(1, 2), 0]]],
@@ -153,7 +152,7 @@ def verify(
     tolerance, group = tolerance_number(tolerance, "tolerance"), rep_out.group
     parts, exact = read_generator(generator, group.dim, (rep_out.dim, rep_in.dim))
     exponents = {}
-    if not exact:  # entries of at most 1, so that nothing overflows
+    if not exact:  # scale entries to at most 1, so that nothing overflows
         exponents = {name: _exponent(x) for name, x in parts.items()}
         parts = {name: np.ldexp(x, -exponents[name]) for name, x in parts.items()}
     symmetric = True
@@ -196,12 +195,12 @@ def verify(
 
 
 def _exponent(x):
-    """e such that the entries of x / 2^e are at most 1."""
+    """The e for which the entries of x / 2^e are at most 1."""
     return int(np.frexp(np.abs(x).max(initial=0.0))[1])
 
 
 def _block_sizes(x, rep_in, rep_out):
-    """For each pair of channels the size of what the group mixes its entry with, [out, in]."""
+    """For each pair of channels the size of the block that the group mixes its entry with."""
     largest = np.abs(x).max(axis=tuple(range(x.ndim - 2)))
     out, inside = _mixed_channels(rep_out), _mixed_channels(rep_in)
     blocks = np.zeros((max(out) + 1, max(inside) + 1))
@@ -233,11 +232,11 @@ def _exact_ratios(left, x):
 
 
 def _residuals(parts, scales, rep_in, rep_out, exact):
-    """Element, order, residual, and the sizes that the entries of numeric ones are judged by.
+    """Element, order, residual, and for numeric ones the sizes to compare their entries with.
 
-    Scaling a Lie generator scales its equation and says nothing new, so its size counts. A discrete
-    generator h has ``rho_out(h) h.X - X rho_in(h)``, whose terms' sizes count: with an inverse on
-    one side, as in ``rho_out(h) h.X rho_in(h)^-1 - X``, large terms could hide what is wrong.
+    A scaled Lie generator scales its equation and says nothing new, so its size counts. For a
+    discrete generator h the sizes of the terms of ``rho_out(h) h.X - X rho_in(h)`` count. With an
+    inverse on one side, as in ``rho_out(h) h.X rho_in(h)^-1 - X``, large terms could hide an error.
     """
     group = rep_in.group
     parts = {name: _by_derivative(x, exact) for name, x in parts.items()}
@@ -278,12 +277,12 @@ def _moved(g, x):
 
 
 def _read(element, group, exact, *matrices):
-    """The matrices, in float64 unless exact; an error if double precision cannot hold them."""
+    """The matrices, in float64 unless exact; raises an error if float64 cannot hold them."""
     if exact:
         return matrices
     found = [to_numpy(x) for x in matrices]
     size = max(float(np.abs(x).max(initial=0.0)) for x in found)
-    if not size < 1e100:  # so that products of three stay finite; NaN fails this as well
+    if not size < 1e100:  # products of three stay finite then; NaN fails this, too
         raise ValueError(
             f"group {group.name}: {element} and its representations have entries too large for "
             f"double precision (found {size:.3g}); give the generator by exact numbers, or scale "

@@ -1,4 +1,4 @@
-"""Generators written out as a system of PDEs, one equation a field, in LaTeX or plain text."""
+"""Writes generators as a system of PDEs, one equation for each field, in LaTeX or plain text."""
 
 import itertools
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from equivariance.operators import expansion, is_scalar, is_vector, operators
 from equivariance.representations import Tensor
 
 LETTERS = "cbs"
-MAX_MATRIX = 12  # channels of a change of basis that is printed
+MAX_MATRIX = 12  # a change of basis with more channels is not printed
 
 
 @dataclass(frozen=True)
 class Style:
-    """How a system is written."""
+    """The style in which a system is written."""
 
     derivative: str  # of one variable
     time: str
@@ -115,11 +115,11 @@ EXPLANATIONS = {
 
 
 def latex_system(solution: GeneratorSolution) -> str:
-    """The system of PDEs of all equivariant generators, in LaTeX, one equation a field.
+    """The system of PDEs of all equivariant generators in LaTeX, one equation for each field.
 
-    Fields are the irreducible parts: scalars u, vectors v, others z^(k) of frequency or spin k.
-    Gradient, divergence, curl and Laplacian are written by name where they apply, other operators
-    component by component. Every coefficient c (no derivative), b (first) and s (second) is free.
+    Fields are the irreducible parts: scalars u, vectors v, and others z^(k) of frequency or spin k.
+    Gradient, divergence, curl and Laplacian appear by name, other operators component by component.
+    Every coefficient c (no derivative), b (first) and s (second) is free.
 
     Args:
         solution: a ``GeneratorSolution``.
@@ -174,10 +174,10 @@ def text_system(solution: GeneratorSolution) -> str:
 def latex_basis(solution: GeneratorSolution) -> str:
     """The solver's bases of C, B and S in LaTeX, for each pair of irreducible parts.
 
-    Each basis tensor is a matrix [out, in] of polynomials in the derivatives, followed by its
-    expression by named operators if it has one. In the channels of the representations a basis
-    element is one of these between two copies; the changes of basis Q are printed up to 12
-    channels (irreducible channels = Q^T channels).
+    Each basis tensor is a matrix [out, in] of polynomials in the derivatives. Its expression by
+    named operators follows if it has one. In the channels of the representations a basis element is
+    one of these between two copies. The changes of basis Q are printed up to 12 channels
+    (irreducible channels = Q^T channels).
 
     Args:
         solution: a ``GeneratorSolution``.
@@ -254,7 +254,7 @@ def _latex_matrix(rows):
 
 def _head(solution, style):
     counts = ", ".join(f"{n} of order {k}" for k, n in enumerate(solution.dimensions.values()))
-    group = " ".join(solution.group.name.split())  # one line, whatever a user calls it
+    group = " ".join(solution.group.name.split())  # a user's name may have several lines
     channels = arrow(solution.rep_in, solution.rep_out)
     fields = _fields(solution.decomposition_in)
     if solution.rep_in != solution.rep_out:
@@ -315,7 +315,7 @@ def _applied(operator, block, index, style):
     if operator.name:
         field = style.field(block.inside, index)
         if operator.name.endswith("turn") and "^" in field:
-            field = f"{{{field}}}"  # LaTeX takes no second superscript
+            field = f"{{{field}}}"  # LaTeX does not take a second superscript
         return style.names[operator.name].format(field)
     rows = []
     for o in range(block.irrep_out.dim):
@@ -328,7 +328,7 @@ def _applied(operator, block, index, style):
 
 
 def _polynomial(array, order, o, i, component, style):
-    """An entry as terms (sign, text): its derivatives, times numbers, of a component."""
+    """An entry as terms (sign, text): numbers times its derivatives of a component."""
     found: dict = {}
     for at in np.ndindex(*array.shape[:order]):
         key = tuple(sorted(at))
@@ -367,7 +367,7 @@ def _signed(term):
 
 
 def _letter(rep):
-    """A field's letter, and a label if the letter alone does not tell what it is."""
+    """A field's letter, and a label if the letter does not suffice."""
     if is_scalar(rep):
         return "u", ""
     if is_vector(rep):

@@ -1,8 +1,9 @@
-"""From a symmetry to a layer: which PDEs commute with rotations, in LaTeX and as Keras source.
+"""From a symmetry to a layer: the PDEs that commute with rotations, in LaTeX and as Keras source.
 
-Two scalar fields (say temperature and humidity) and a vector field (wind) in the plane. The script
-solves for every PDE of first and second order that commutes with rotations, checks a PDE written by
-hand, writes a Keras layer that cannot leave the solution space, and turns its input by 90 degrees.
+There are two scalar fields (say temperature and humidity) and a vector field (wind) in the plane.
+The script finds every PDE of first and second order that commutes with rotations. It checks a PDE
+written by hand. It writes a Keras layer that cannot leave the solution space, and turns its input
+by 90 degrees.
 
     python examples/equivariance_layer.py
 """
@@ -27,7 +28,7 @@ from equivariance import (
 
 
 def written_by_hand(coriolis_sign):
-    """Wind v driven by the gradient of the first scalar u, and turned: C [out, in], B [d, out, in].
+    """A wind v that turns, driven by the gradient of a scalar u: C [out, in], B [d, out, in].
 
     d/dt u = div v,  d/dt v = grad u + (-v2, v1) or (v2, v1); channels (u, u', v1, v2).
     """
@@ -39,7 +40,7 @@ def written_by_hand(coriolis_sign):
 
 
 def load_layer(source, name):
-    """Imports the class from a file of its own, as a project that only has that file would."""
+    """Imports the class from its file, as in a project that has only this file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "weather.py"
         path.write_text(source)
@@ -50,7 +51,7 @@ def load_layer(source, name):
 
 
 def quarter_turn(fields, rho):
-    """rho f(g^-1 x) on a periodic grid, g the rotation by 90 degrees."""
+    """rho f(g^-1 x) on a periodic grid, where g is the rotation by 90 degrees."""
     size = fields.shape[1]
     i, j = np.meshgrid(np.arange(size), np.arange(size), indexing="ij")
     return fields[:, j, -i % size] @ rho.T  # g^-1 (i, j) = (j, -i)

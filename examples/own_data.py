@@ -1,7 +1,7 @@
 """Classify your own irregular time series: from lists of samples to a saved model.
 
-A machine's two sensors are read at irregular times, and some readings fail. The series are
-generated here; replace `read_series` by a function that reads yours.
+Two sensors of a machine are read at irregular times, and some readings fail. The script generates
+the series. Replace `read_series` by a function that reads yours.
 
     python examples/own_data.py
 """
@@ -19,7 +19,7 @@ NOISE = 0.1  # standard deviation of a reading
 
 
 def read_series(number, seed):
-    """Times [N_i, 1] in hours, readings [N_i, 2] and labels; N_i differs from series to series."""
+    """Times [N_i, 1] in hours, readings [N_i, 2] and labels; each series has its own N_i."""
     rng = np.random.default_rng(seed)
     times, readings, labels = [], [], rng.integers(len(CLASSES), size=number)
     for label in labels:
@@ -36,7 +36,7 @@ def read_series(number, seed):
 
 def load(number, seed):
     times, readings, labels = read_series(number, seed)
-    # Ragged lists and NaN become arrays in which a variance of +inf says "not observed".
+    # Ragged lists and NaN become arrays, in which a variance of +inf means "not observed".
     x = tfpn.observations(times, readings, variance=NOISE**2)
     return {key: array.astype("float32") for key, array in x.items()}, labels
 
@@ -55,7 +55,7 @@ def main():
         spatial_dim=1,
         in_channels=2,
     )
-    model.adapt(x)  # the prior from the samples, flows from their spacing
+    model.adapt(x)  # takes the prior from the samples, and the flows from their spacing
     model.compile(
         optimizer=keras.optimizers.Adam(2e-2),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),

@@ -8,18 +8,23 @@ series.csv has a row for each reading, in any order:
     p17,0.5,heart_rate,88
     p17,1.2,temperature,37.9
 
-outcomes.csv has the columns id and outcome, for each record a class of any name or a number to be
-predicted (--task says which; by default more than ten different numbers are numbers); a record
-without readings is allowed. Without files, readings of imaginary patients are made up. The folder
---output receives the model with about.json (variables, scales, classes), predictions.csv for
-the test records (probabilities of the classes, and how sure the network is of its logits; or the
-predicted number with its standard deviation, in the outcomes' unit) and fits.png (what it believes
-about each variable of a few records between its readings).
+outcomes.csv has the columns id and outcome. An outcome is the name of a class, or a number to
+predict. --task says which; by default more than ten different numbers are numbers. A record need
+not have readings. Without files, the script makes up readings of imaginary patients.
+
+The folder --output receives
+
+- the model with about.json (variables, scales, classes);
+- predictions.csv for the test records: probabilities of the classes and standard deviations of the
+  logits, or predicted numbers with their standard deviations in the outcomes' unit;
+- fits.png: each variable of a few records between its readings, as the model sees it.
+
+To predict for records that have no outcome yet, run
 
     python examples/own_time_series.py --model runs/own_time_series --series new.csv --output new
 
-predicts for records that have no outcome yet. A program of one's own calls `prepare`, `fit_numbers`
-(or `fit_classes`) and, for records as often changed as it likes, `inputs` and `predict_numbers`.
+In your own program call `prepare`, and `fit_numbers` or `fit_classes`. Then call `inputs` and
+`predict_numbers` (or `predict_classes`) for any records.
 """
 
 import argparse
@@ -38,8 +43,8 @@ from matplotlib.figure import Figure
 import tfpn
 from tfpn import evaluation, files, training
 
-MOST_SHOWN = 6  # variables in the picture
-ABOUT = "about.json"  # what is to be known of a model beside its weights
+MOST_SHOWN = 6  # largest number of variables in the picture
+ABOUT = "about.json"  # variables, scales and classes of a model
 
 
 class Part(NamedTuple):
@@ -51,7 +56,7 @@ class Part(NamedTuple):
 
 
 def make_up(records, task=None, seed=0):
-    """Imaginary patients of 48 hours: the ill ones' lactate rises and their pulse is uneven.
+    """Makes up 48 hours of patients: if they are ill, lactate rises and the pulse is uneven.
 
     The outcome is whether they are ill, or for regression how many days they stay.
     """
@@ -80,7 +85,7 @@ def make_up(records, task=None, seed=0):
 
 
 def arrays(records, ids, variables):
-    """Observations of the records with those ids; several readings of one time are averaged."""
+    """Observations of the records with these ids; several readings at one time are averaged."""
     times, values = [], []
     for name in ids:
         rows = records.get(name, [])
@@ -104,19 +109,19 @@ def scales(x):
 
 
 def inputs(records, ids, about):
-    """What the model takes: observations of those records, of values of about 1, in float32."""
+    """The model's input: observations of these records, scaled to values of about 1, in float32."""
     x = arrays(records, ids, about["variables"])
     values = (x["values"] - about["mean"]) / about["std"]
     values = np.where(np.isfinite(x["variance"]), values, 0.0)
-    # Not before: the squares of readings in small or large units are beyond float32.
+    # The conversion comes last: float32 cannot hold squares of readings in small or large units.
     return {key: array.astype("float32") for key, array in {**x, "values": values}.items()}
 
 
 def prepare(records, outcomes, box=None):
-    """Three quarters of the records to train on, the rest to test, and a dict for `inputs`.
+    """Splits the records: three quarters to train on, the rest to test, and a dict for `inputs`.
 
-    It has the variables, their scales and the box, the stretch of time to look at: by default from
-    the training records' first reading to the last.
+    The dict holds the variables, their scales and the box, which is the stretch of time to look at.
+    The default box runs from the first to the last reading of the training records.
     """
     ids = np.random.default_rng(0).permutation(list(outcomes)).tolist()
     cut = math.ceil(0.75 * len(ids))
@@ -166,7 +171,7 @@ def draw_fits(model, x, names, variables, scale, box):
         panel.set_ylabel(variables[row] if column == 0 else "")
     for panel in axes[-1]:
         panel.set_xlabel("time")
-        panel.locator_params(axis="x", nbins=5)  # else long numbers run into each other
+        panel.locator_params(axis="x", nbins=5)  # otherwise long numbers overlap
     figure.suptitle(title)
     return figure
 
@@ -178,20 +183,20 @@ def build(outputs, variables, box):
         channels=16,
         num_blocks=2,
         query=24,  # the network's layers look at 24 times
-        missingness="counts",  # and its head at how often each variable was read
+        missingness="counts",  # the head knows how often each variable was read
         pooling=box,
     )
 
 
 def train(model, x, y, epochs, loss, metrics=(), targets=None, **arguments):
-    model.adapt(x, targets)  # numbers' mean and spread, too: the model's outputs are in their unit
+    model.adapt(x, targets)  # also takes the numbers' mean and spread, so outputs have their unit
     model.compile(keras.optimizers.Adam(1e-2), loss, metrics=list(metrics))
     batches = training.ShuffledBatches(x, y, 25, seed=0, by_length=True)
     model.fit(batches, shuffle=False, epochs=epochs, verbose=2, **arguments)
 
 
 def fit_classes(part, classes, box, epochs):
-    """The trained model."""
+    """Builds and trains a classifier."""
     lacking = sorted(set(classes) - set(part.outcomes))
     if lacking:
         raise SystemExit(
@@ -208,14 +213,14 @@ def fit_classes(part, classes, box, epochs):
 
 
 def predict_classes(model, x):
-    """Probabilities of the classes, and the standard deviations of their logits."""
+    """Probabilities of the classes, and standard deviations of their logits."""
     return model.predict_proba(x), model.predict_distribution(x).stddev().numpy()
 
 
 def fit_numbers(part, box, epochs):
-    """The trained model."""
+    """Builds, trains and calibrates a regressor."""
     y = np.array(part.outcomes, "float64")
-    # A fifth of the records is kept from training, to see how far off the predictions are.
+    # A fifth of the records is held out, to measure the errors of the predictions.
     kept = math.ceil(0.2 * len(y))
     fitted, held_out = (
         {key: array[some] for key, array in part.x.items()}
@@ -237,13 +242,13 @@ def predict_numbers(model, x):
 
 
 def measure_classes(model, test, classes):
-    """What the model reaches on the test records."""
+    """Measures the model on the test records."""
     labels = np.array([classes.index(outcome) for outcome in test.outcomes])
     return evaluation.classification_metrics(predict_classes(model, test.x)[0], labels)
 
 
 def measure_numbers(model, part, test):
-    """As `measure_classes`, beside what the mean of the training records reaches."""
+    """Measures the model on the test records, beside the mean of the training records."""
     y, known = (np.array(some.outcomes, "float64") for some in (test, part))
     mean, deviation = predict_numbers(model, test.x)
     return {
@@ -268,7 +273,7 @@ def predictions(model, x, about):
 
 
 def write_predictions(folder, model, about, x, ids, outcomes):
-    """predictions.csv and fits.png, for records with or without outcomes."""
+    """Writes predictions.csv and fits.png for records with or without outcomes."""
     header, rows = predictions(model, x, about)
     file = io.StringIO(newline="")
     writer = csv.writer(file)
@@ -284,7 +289,7 @@ def write_predictions(folder, model, about, x, ids, outcomes):
 
 
 def predict_new(options):
-    """Predictions of a trained model for the records of a file."""
+    """Predicts with a trained model for the records of a file."""
     if not options.series or options.outcomes:
         raise SystemExit("--model predicts: give --series besides, and no --outcomes")
     for name in ("task", "box", "from_start"):

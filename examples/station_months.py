@@ -1,13 +1,13 @@
-"""Months of weather stations, and the questions of `station_temperatures.py` about them."""
+"""Months of weather stations, and the tasks of `station_temperatures.py` about them."""
 
 import dataclasses
 
 import numpy as np
 
-TRAIN, VALIDATION, TEST = (1940, 1980), (1980, 1986), (1986, 1998)  # years from, to before
-HIDDEN = 0.3  # part of the stations
-RADIUS = 1.5  # of the regional slope, in units of 100 km
-FEWEST = 6  # stations that a slope is computed from
+TRAIN, VALIDATION, TEST = (1940, 1980), (1980, 1986), (1986, 1998)  # first year, year after last
+HIDDEN = 0.3  # share of the stations
+RADIUS = 1.5  # radius of the regional slope, in units of 100 km
+FEWEST = 6  # least number of stations for a slope
 
 
 @dataclasses.dataclass
@@ -25,7 +25,7 @@ class Months:
     month: np.ndarray
 
     def between(self, years):
-        """The months of the years from the first to before the second."""
+        """The months from the first year on, up to but without the second."""
         chosen = (years[0] <= self.year) & (self.year < years[1])
         parts = {k: getattr(self, k)[chosen] for k in ("values", "scale", "year", "month")}
         return dataclasses.replace(self, **parts)
@@ -33,10 +33,11 @@ class Months:
 
 @dataclasses.dataclass
 class Task:
-    """One month as a question: which stations are seen, where is asked, and the truth there.
+    """One month as a task: the seen stations, the stations to predict, and the truth there.
 
-    seen and asked are numbers of stations; level is the mean anomaly of the seen ones, which is
-    subtracted from inputs and truth; truth [asked, 3] holds anomaly and slope, NaN where unknown.
+    seen and asked hold the numbers of stations. level is the mean anomaly of the seen ones, which
+    is subtracted from inputs and truth. truth [asked, 3] holds anomaly and slope, NaN where
+    unknown.
     """
 
     month: int
@@ -47,29 +48,29 @@ class Task:
 
 
 def read_months(path):
-    """The file as `Months`."""
+    """Reads the file as `Months`."""
     with np.load(path, allow_pickle=False) as file:
         missing = {"lonlat", "years", "tmax", "tmin"} - set(file)
         if missing:
             raise ValueError(
-                f"{path} lacks the arrays {', '.join(sorted(missing))}; the top of "
-                "station_temperatures.py says what it must hold."
+                f"{path} lacks the arrays {', '.join(sorted(missing))}; see the top of "
+                "station_temperatures.py for what it must hold."
             )
         temperature = 0.5 * (file["tmax"].astype(float) + file["tmin"])
         return to_months(file["lonlat"].astype(float), file["years"], temperature)
 
 
 def to_months(lonlat, years, temperature, fewest_years=10):
-    """`Months` of temperatures [Y, 12, S]; means and spread are those of the training years.
+    """Turns temperatures [Y, 12, S] into `Months`, with mean and spread of the training years.
 
-    Stations without ``fewest_years`` of every calendar month in those years are left out.
+    Stations without ``fewest_years`` of every calendar month in these years are left out.
     """
     training = (TRAIN[0] <= years) & (years < TRAIN[1])
     kept = np.isfinite(temperature[training]).sum(axis=0).min(axis=0) >= fewest_years
     if kept.sum() < 20:
         raise ValueError(
             f"temperature: {kept.sum()} stations have {fewest_years} years of every calendar month "
-            f"from {TRAIN[0]} to {TRAIN[1] - 1}, 20 are needed; give more stations."
+            f"from {TRAIN[0]} to {TRAIN[1] - 1}, but 20 are needed; give more stations."
         )
     temperature = temperature[..., kept]
     anomaly = temperature - np.nanmean(temperature[training], axis=0)
@@ -84,23 +85,23 @@ def to_months(lonlat, years, temperature, fewest_years=10):
 
 
 def project(lonlat):
-    """Degrees [S, 2] to units of 100 km about the stations' centre: a local equirectangular map."""
+    """Projects degrees [S, 2] to units of 100 km about the stations' centre, equirectangularly."""
     centre = lonlat.mean(axis=0)
     kilometres = 111.19 * np.array([np.cos(np.radians(centre[1])), 1.0])
     return (lonlat - centre) * kilometres / 100.0
 
 
 def split_stations(count, seed=0):
-    """Numbers of the known and of the hidden stations."""
+    """The numbers of the known and of the hidden stations."""
     order = np.random.default_rng(seed).permutation(count)
     hidden = round(HIDDEN * count)
     return np.sort(order[hidden:]), np.sort(order[:hidden])
 
 
 def slope_weights(points, at):
-    """Weights [Q, 2, S] of stations' values in the slope of the plane about each of the places.
+    """Weights [Q, 2, S] of the stations' values in the slope of the plane about each place.
 
-    NaN where fewer than FEWEST stations are within RADIUS.
+    They are NaN if fewer than FEWEST stations are within RADIUS.
     """
     weights = np.full((len(at), 2, len(points)), np.nan)
     for index, place in enumerate(at):
@@ -113,7 +114,7 @@ def slope_weights(points, at):
 
 
 def make_task(months, month, seen, asked):
-    """The `Task` of the stations that reported."""
+    """Makes the `Task` of the stations that reported."""
     values = months.values[month]
     seen, asked = (stations[np.isfinite(values[stations])] for stations in (seen, asked))
     points, level = months.points[asked], values[seen].mean()
@@ -123,12 +124,15 @@ def make_task(months, month, seen, asked):
 
 
 def hidden_tasks(months, known, hidden):
-    """Each month: what the known stations report, asked at the hidden ones."""
+    """A task for each month: predict the hidden stations from the reports of the known ones."""
     return [make_task(months, month, known, hidden) for month in range(len(months.values))]
 
 
 def training_tasks(months, known, views, rng):
-    """Each month ``views`` times, the known stations split at random: the hidden stay unseen."""
+    """``views`` tasks for each month, with random splits of the known stations.
+
+    The hidden stations stay unseen.
+    """
     tasks = []
     for month in list(range(len(months.values))) * views:
         order, asked = rng.permutation(known), round(HIDDEN * len(known))

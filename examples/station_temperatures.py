@@ -1,29 +1,29 @@
 """Temperature anomalies between weather stations, and their slope: fields of scalars and vectors.
 
-376 stations in and about Colorado, of which each month some 200 report. From the stations that it
-sees a network predicts, at places where it sees none,
+The data are 376 stations in and about Colorado. About 200 of them report each month. From the
+stations that it sees, a network predicts at places where it sees none
 
-- the anomaly of the month's mean temperature (a scalar): its departure from the station's own mean
-  of that calendar month in the training years;
-- the anomaly's regional slope (a vector): the gradient of the plane of least squares through the
-  stations within 150 km. No station measures a gradient, so the truth is computed from stations, of
-  those that the network does not see.
+- the anomaly of the month's mean temperature (a scalar): its departure from the station's mean of
+  this calendar month in the training years;
+- the anomaly's regional slope (a vector): the gradient of the least-squares plane through the
+  stations within 150 km. No station measures a gradient, so the truth comes from the stations that
+  the network does not see.
 
-Both are predicted in units of the calendar month's spread, as winters vary more than summers, and
-measured in degrees Celsius. 30 % of the stations are never shown to network or baselines, and
-years are split too: trained on 1940 to 1979, without the hidden stations; calibrated on what these
-measured from 1980 to 1985; tested on what they measured from 1986 to 1997. Turning the map turns
-the answer: scalars stay what they are and vectors turn along.
+The network predicts both in units of the calendar month's spread, because winters vary more than
+summers. Errors are in degrees Celsius. Network and baselines never see 30 % of the stations. The
+years are split, too: the network trains on 1940 to 1979, without the hidden stations. The hidden
+stations calibrate it from 1980 to 1985, and test it from 1986 to 1997. If you turn the map, the
+answer turns: scalars stay the same, and vectors turn along.
 
     python examples/station_temperatures.py --data-dir DIR
 
 DIR holds co_monthly_met.npz: lonlat [S, 2] in degrees, years [Y], tmax and tmin [Y, 12, S] in
-degrees Celsius with NaN for missing (`COmonthlyMet` of the R package fields). Takes some minutes.
-Prints a table with baselines, and draws a month's map, upright and turned.
+degrees Celsius with NaN for missing (`COmonthlyMet` of the R package fields). The script takes some
+minutes. It prints a table with baselines, and draws a month's map, upright and turned.
 
 SPACING and --blocks were chosen on 1980 to 1985 (--epochs 3 --views 1, one seed, calibrated on the
-same months). RMSE of the anomaly in degrees and of the slope in degrees / 100 km, and the sum of
-their mean negative log likelihoods, which decided:
+same months). The columns are the RMSE of the anomaly in degrees and of the slope in degrees /
+100 km, and the sum of their mean negative log likelihoods, which decided:
 
     SPACING 0.5, 1 block                    0.983   0.681   2.303
     SPACING 1.0, 1 block                    0.970   0.697   2.264
@@ -33,8 +33,8 @@ their mean negative log likelihoods, which decided:
     nearest station; plane of the seen      1.103   0.681
     kriging                                 0.934   0.648
 
-What the program printed afterwards, for the months of 1986 to 1997 (kriging's covariance fitted to
-40 of the training months, everything calibrated on 1980 to 1985):
+The program then printed these figures for the months of 1986 to 1997 (kriging's covariance fitted
+to 40 of the training months, everything calibrated on 1980 to 1985):
 
                                              anomaly, deg C       slope, deg C / 100 km
                                             RMSE     NLL    95 %     RMSE     NLL    95 %
@@ -43,8 +43,8 @@ What the program printed afterwards, for the months of 1986 to 1997 (kriging's c
     kriging                                0.944   1.329  93.7 %    0.697   0.899  92.3 %
     SteerablePNCNN                         0.962   1.345  93.6 %    0.723   1.070  89.9 %
 
-Kriging, a model of such fields with four parameters, is better than the network in all of it. With
-the map turned by eight random angles the network's answers turned along, but for 3.5e-6 of the
+Kriging, a model of such fields with four parameters, is better than the network in all figures.
+With the map turned by eight random angles the network's answers turned along, up to 3.5e-6 of the
 largest one (float32).
 """
 
@@ -63,8 +63,8 @@ from station_months import (
     training_tasks,
 )
 
-FIELDS = {0: 1, 1: 1}  # of the answer: a scalar and a vector
-SPACING = 1.0  # from which the network's length scales start
+FIELDS = {0: 1, 1: 1}  # the answer's fields: a scalar and a vector
+SPACING = 1.0  # the network's first length scales, in units of 100 km
 BATCH = 16
 
 
@@ -85,7 +85,7 @@ def arrays(months, tasks):
 
 
 def observed_error(truth, answer):
-    """Mean squared error over the entries whose truth is known."""
+    """The mean squared error over entries with a known truth."""
     import tensorflow as tf
 
     known = tf.math.is_finite(truth)
@@ -93,7 +93,7 @@ def observed_error(truth, answer):
 
 
 def train(x, targets, validation, options):
-    """A trained network, calibrated on the validation data."""
+    """Trains a network, and calibrates it on the validation data."""
     import keras
 
     import tfpn
@@ -104,10 +104,10 @@ def train(x, targets, validation, options):
         out_fields=FIELDS,
         copies=options.copies,
         num_blocks=options.blocks,
-        # Anomalies reach over hundreds of kilometres: length scales and flows start there, and not
-        # from the stations' own distances, which is where `adapt` would begin.
+        # Anomalies reach over hundreds of kilometres, so length scales and flows start there.
+        # `adapt` would start them from the distances of the stations.
         spacing=SPACING,
-        observation_noise=0.3,  # what neighbours do not share
+        observation_noise=0.3,  # the part that neighbours do not share
         seed=options.seed,
     )
     steps = options.epochs * -(-len(targets) // BATCH)
@@ -121,7 +121,7 @@ def train(x, targets, validation, options):
 
 
 def kriging(months, tasks):
-    """Kriging with an unknown constant: the Matern kernel that is likeliest for the tasks."""
+    """Kriging with an unknown constant, and with the likeliest Matern kernel for the tasks."""
     from scipy import optimize
     from sklearn.gaussian_process import GaussianProcessRegressor, kernels
 
@@ -145,11 +145,11 @@ def kriging(months, tasks):
 def baselines(months, task, process):
     """Mean and standard deviation [asked, 3] of each simple prediction.
 
-    A standard deviation of 1 is a constant, which the calibration finds.
+    A standard deviation of 1 stands for a constant that the calibration finds.
     """
     seen, asked = months.points[task.seen], months.points[task.asked]
     values = months.values[task.month, task.seen]
-    level = np.array([task.level, 0.0, 0.0])  # the truth is without it
+    level = np.array([task.level, 0.0, 0.0])  # the truth does not include it
     ones = np.ones((len(asked), 3))
     nearest = np.linalg.norm(asked[:, None] - seen, axis=-1).argmin(axis=1)
     plane = slope_weights(seen, asked) @ values
@@ -168,7 +168,7 @@ def baselines(months, task, process):
 
 
 def collect(months, tasks, predictions):
-    """Residuals and standard deviations [2][n] in degrees: of the anomaly, and of the slope."""
+    """Residuals and standard deviations [2][n] in degrees, of the anomaly and of the slope."""
     residuals, deviations = ([], []), ([], [])
     for task, (mean, deviation) in zip(tasks, predictions, strict=True):
         scale = months.scale[task.month]
@@ -181,7 +181,7 @@ def collect(months, tasks, predictions):
 
 
 def scores(months, tasks, predictions, factors=(1.0, 1.0)):
-    """`tfpn.evaluation.gaussian_metrics` of anomaly and slope; factors of standard deviations."""
+    """`tfpn.evaluation.gaussian_metrics` of anomaly and slope; factors scale the deviations."""
     from tfpn import evaluation
 
     residuals, deviations = collect(months, tasks, predictions)
@@ -202,7 +202,7 @@ def network_predictions(model, x, tasks):
 
 
 def compare(parts, tasks, model, process):
-    """Scores on the test months by name of the prediction, all calibrated on the validation's."""
+    """Scores of all predictions on the test months, calibrated on the validation months."""
     found = {}
     plain = {
         name: [baselines(parts[name], task, process) for task in tasks[name]]
@@ -235,14 +235,14 @@ def table(found):
 
 
 def turned(x, angle):
-    """The map turned by an angle in radians about its centre: seen stations and query points."""
+    """Turns the map (seen stations and query points) by an angle in radians about its centre."""
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     moved = {key: (x[key] @ turn.T).astype(x[key].dtype) for key in ("points", "query")}
     return {**x, **moved}
 
 
 def draw(months, task, model, angle, path):
-    """A month's map, upright and turned: the field by colour, its slope as arrows, the stations."""
+    """Draws a month's map, upright and turned: the field, its slope as arrows, the stations."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -264,7 +264,7 @@ def draw(months, task, model, angle, path):
         style = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
         colours = axis.tricontourf(*query.T, answer[:, 0], levels=levels, extend="both", **style)
         arrows = every.ravel()
-        # In both panels the longest arrow of the upright map is a length of 100 km.
+        # In both panels the longest arrow of the upright map has a length of 100 km.
         longest = longest or np.linalg.norm(answer[arrows, 1:], axis=-1).max()
         axis.quiver(
             *(*query[arrows].T, *answer[arrows, 1:].T),
@@ -325,7 +325,7 @@ def main(arguments=None):
         flush=True,
     )
     given = {name: arrays(parts[name], tasks[name]) for name in parts}
-    options.output.mkdir(parents=True, exist_ok=True)  # before the work, which would be lost
+    options.output.mkdir(parents=True, exist_ok=True)  # a failure here must not lose the work
     model = train(*given["train"], given["validation"], options)
     print("kriging", flush=True)
     some = rng.choice(len(tasks["train"]), min(40, len(tasks["train"])), replace=False)

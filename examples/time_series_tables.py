@@ -1,4 +1,4 @@
-"""Readings and outcomes from CSV files, and what is wrong with them: for `own_time_series.py`."""
+"""Reads readings and outcomes from CSV files, and checks them: for `own_time_series.py`."""
 
 import csv
 import math
@@ -16,14 +16,14 @@ DATES = (
 
 
 def read_table(path, columns):
-    """The rows of a CSV file with the given columns, as (line number, dict)."""
+    """Yields the rows of a CSV file with the given columns, as (line number, dict)."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             missing = [name for name in columns if name not in (reader.fieldnames or [])]
             if missing:
                 raise SystemExit(
-                    f"{path}: found the columns {reader.fieldnames}, {', '.join(missing)} missing; "
+                    f"{path}: found the columns {reader.fieldnames}, without {', '.join(missing)}; "
                     f"the first line must name {', '.join(columns)}"
                 )
             rows = [(reader.line_num, row) for row in reader]
@@ -39,7 +39,7 @@ def read_table(path, columns):
 
 
 def read_series(path, from_start=False):
-    """Readings by record: {id: [(time, variable, value), ...]}."""
+    """Reads the readings of each record: {id: [(time, variable, value), ...]}."""
     records = {}
     for line, row in read_table(path, ("id", "time", "variable", "value")):
         for name, advice in (("time", DATES), ("value", "leave out readings that failed")):
@@ -58,7 +58,7 @@ def read_series(path, from_start=False):
 
 
 def check_times(path, records, advice):
-    """Refuses times that float32, in which the model computes, cannot tell apart."""
+    """Refuses times that coincide in float32, in which the model computes."""
     distinct = [np.unique([time for time, _, _ in rows]) for rows in records.values()]
     total = sum(map(len, distinct))
     lost = total - sum(len(np.unique(times.astype("float32"))) for times in distinct)
@@ -70,7 +70,7 @@ def check_times(path, records, advice):
 
 
 def report_times(records, box, from_start):
-    """Prints what looks wrong about the readings' times, given where the model looks."""
+    """Prints warnings about the readings' times and the stretch at which the model looks."""
     lengths = [np.ptp([time for time, _, _ in rows]) for rows in records.values()]
     lengths = [length for length in lengths if length > 0]
     start, end = box
@@ -84,8 +84,8 @@ def report_times(records, box, from_start):
 
 
 def report_outside(records, box):
-    """Prints how many readings are where the model does not look."""
-    # Rounded as the box is.
+    """Prints how many readings are outside of the stretch at which the model looks."""
+    # The times are rounded like the box.
     times = np.array([row[0] for rows in records.values() for row in rows], "float32")
     start, end = np.array(box, "float32")
     outside = np.sum((times < start) | (times > end))
@@ -97,7 +97,7 @@ def report_outside(records, box):
 
 
 def read_outcomes(path, records):
-    """Outcome by record, in the file's order."""
+    """Reads the outcome of each record, in the file's order."""
     outcomes = {}
     for line, row in read_table(path, ("id", "outcome")):
         record = row["id"].strip()
@@ -116,7 +116,7 @@ def read_outcomes(path, records):
 
 
 def read_task(outcomes, wanted):
-    """Whether to predict classes or numbers: what is wanted, or what the outcomes look like."""
+    """Whether to predict classes or numbers: the wanted task, or a guess from the outcomes."""
     if wanted == "classification":
         return wanted
     numbers = {name: is_number(outcome) for name, outcome in outcomes.items()}
@@ -124,7 +124,7 @@ def read_task(outcomes, wanted):
         other = next(name for name, number in numbers.items() if not number)
         if wanted or any(numbers.values()):
             raise SystemExit(
-                f"the outcome of {other!r} is {outcomes[other]!r}, which is no number: drop it, or "
+                f"the outcome of {other!r} is {outcomes[other]!r}, not a number: drop it, or "
                 "give --task classification if outcomes are names"
             )
         return "classification"
@@ -145,7 +145,7 @@ def is_number(text):
 
 
 def make_folder(path, inputs):
-    """The folder --output; before the training, which would be lost without it."""
+    """Makes the folder --output before the training, whose results would be lost without it."""
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)

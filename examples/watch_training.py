@@ -3,9 +3,9 @@
     python examples/watch_training.py
     tensorboard --logdir runs/watch_training/events
 
-Handwritten digits, each seen at 20 of its 64 pixels. The folder --output receives the same for
-those without TensorBoard: a picture of the feature maps of three digits and a reliability diagram
-of every epoch, and monitor.csv with all numbers.
+The data are handwritten digits, each seen at 20 of its 64 pixels. If you have no TensorBoard, look
+into the folder --output. For every epoch it receives a picture of the feature maps of three digits
+and a reliability diagram. monitor.csv holds all numbers.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import tfpn
 
 
 def numbers_of(path, name):
-    """One quantity's values over the epochs, from a monitor's table."""
+    """The values of one quantity over the epochs, from a monitor's table."""
     with open(path, newline="", encoding="utf-8") as file:
         return [float(row["value"]) for row in csv.DictReader(file) if row["name"] == name]
 

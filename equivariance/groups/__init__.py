@@ -1,4 +1,4 @@
-"""The groups: in the plane, of space, and user-defined ones."""
+"""The groups of the plane and of space, and user-defined groups."""
 
 from equivariance.groups.base import Group
 from equivariance.groups.finite_plane import Cyclic, Dihedral

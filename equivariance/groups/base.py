@@ -1,4 +1,4 @@
-"""What every group offers: generators, elements, representations."""
+"""The interface of groups: generators, elements, representations."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ MAX_FACTORS = 50
 class Group(ABC):
     """A group of real matrices acting on space R^dim (its defining representation).
 
-    It is given by Lie-algebra generators J, whose exponentials exp(t J) are in the group, and by
-    discrete generators; together they generate it.
+    Lie-algebra generators J and discrete generators together generate the group. The exponentials
+    exp(t J) are in the group.
 
     Attributes:
-        name: how messages call it.
+        name: the group's name in messages.
         dim: dimension d of space.
         lie_generators: exact sympy matrices [d, d].
         discrete_generators: group elements.
         orthogonal: whether all its matrices are orthogonal.
         reflections: whether its representations have parities.
         field: the field of numbers of the generators' matrices in the working bases.
-        defining_copies: the irreducible parts of the defining representation, ``Copy`` objects;
+        defining_copies: the irreducible parts of the defining representation, as ``Copy`` objects;
             None if no irreducible representations are known.
-        key: what two equal groups share.
+        key: a value that equal groups share.
 
-    Groups are equal if they are the same group; they and their representations can be keys of
+    Groups are equal if they are the same group. Groups and their representations can be keys of
     dictionaries.
     """
 
@@ -47,7 +47,7 @@ class Group(ABC):
     orthogonal: Any = True
     reflections: bool = False
     defining_copies: Any = None
-    # Of irreducible representations, where there are any.
+    # Hooks of groups that have irreducible representations.
     _irrep_matrix: Any
     _irrep_model: Any
     _irrep_character: Any
@@ -55,7 +55,7 @@ class Group(ABC):
 
     @abstractmethod
     def element(self, g: Any) -> Any:
-        """A group element from any accepted form of it.
+        """Reads a group element from any accepted form.
 
         Returns:
             An object with ``matrix`` (the d x d matrix), ``exact`` (sympy if true, else float64).
@@ -68,7 +68,7 @@ class Group(ABC):
     def random_element(self, rng: np.random.Generator) -> Any:
         """A random numeric element; ``rng`` is a ``numpy.random.Generator``.
 
-        Uniform (by the Haar measure) for the built-in groups.
+        It is uniform (by the Haar measure) for the built-in groups.
         """
 
     @abstractmethod
@@ -97,10 +97,11 @@ class Group(ABC):
             q: number of factors of its dual.
 
         Returns:
-            A representation on d^(p + q) channels, the last index running fastest.
+            A representation on d^(p + q) channels. The last index changes fastest.
 
         Raises:
-            TypeError, ValueError: if p or q is no integer, negative, or too large (2000 channels).
+            TypeError, ValueError: if p or q is not an integer, is negative, or is too large (2000
+                channels).
 
         Example:
 
@@ -112,7 +113,7 @@ class Group(ABC):
         if p + q > MAX_FACTORS or self.dim ** (p + q) > MAX_CHANNELS:
             raise ValueError(
                 f"T({p},{q}) of {self.name}: {self.dim}^{p + q} channels are more than supported "
-                f"here, at most {MAX_CHANNELS} (and p + q at most {MAX_FACTORS})."
+                f"here. Give at most {MAX_CHANNELS} channels, and p + q of at most {MAX_FACTORS}."
             )
         return Tensor(self, (False,) * p + (True,) * q)
 
@@ -127,13 +128,13 @@ class Group(ABC):
         return self.tensor(1, 0)
 
     def may_couple(self, irrep_out: Representation, irrep_in: Representation, order: int) -> bool:
-        """False if it is known that no map with ``order`` derivatives couples the two."""
+        """False if no map with ``order`` derivatives is known to couple the two."""
         return True
 
     def require_solvable(
         self, irrep_out: Representation, irrep_in: Representation, order: int
     ) -> None:
-        """Raises a ValueError if a pair is too large to be solved as a whole; none is here."""
+        """Raises a ValueError if a pair is too large to solve as a whole; here none is."""
         return
 
     @cached_property

@@ -20,7 +20,7 @@ class MatrixElement:
     def __init__(self, matrix):
         self.matrix = matrix
         self.exact = isinstance(matrix, sympy.MatrixBase)
-        self.spins = {}  # matrices of SO(3)'s irreducible representations, once computed
+        self.spins = {}  # computed matrices of SO(3)'s irreducible representations
 
     def __repr__(self) -> str:
         return f"element {self.matrix.tolist()}"
@@ -43,7 +43,7 @@ def as_floats(matrix):
 
 
 def square_matrix(g, dim):
-    """A square matrix [dim, dim] as exact sympy matrix or float64 array, checked."""
+    """Checks a square matrix [dim, dim]; returns an exact sympy matrix or a float64 array."""
     if isinstance(g, sympy.MatrixBase):
         matrix = sympy.ImmutableMatrix(g)
         if matrix.has(sympy.Float):

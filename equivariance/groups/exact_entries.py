@@ -1,4 +1,4 @@
-"""Matrices of exact real algebraic numbers from what users write."""
+"""Reads matrices of exact real algebraic numbers that users write."""
 
 from numbers import Complex
 
@@ -15,10 +15,11 @@ HINT = (
 
 
 def exact_matrices(matrices, dim, name):
-    """Nested lists, sympy or NumPy integer arrays [dim, dim] as exact sympy matrices, checked.
+    """Reads nested lists, sympy or NumPy integer arrays [dim, dim] as exact sympy matrices.
 
     Raises:
-        TypeError, ValueError: if one is no matrix, or an entry is no exact real algebraic number.
+        TypeError, ValueError: if one is not a matrix, or an entry is not an exact real algebraic
+            number.
 
     Example:
 
@@ -30,7 +31,7 @@ def exact_matrices(matrices, dim, name):
     if _is_one_matrix(matrices):
         raise ValueError(
             f"{name} must be a list of {dim} x {dim} matrices, found a single matrix: put it into "
-            "a list, as [matrix]."
+            "a list, [matrix]."
         )
     if isinstance(matrices, str) or not hasattr(matrices, "__iter__"):
         raise wrong_type(name, f"a list of {dim} x {dim} matrices", matrices)

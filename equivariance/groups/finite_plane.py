@@ -87,7 +87,7 @@ class Cyclic(FinitePlaneGroup):
 
 
 class Dihedral(FinitePlaneGroup):
-    """D_n, the rotations by multiples of 2 pi / n and n reflections, diag(1, -1) among them.
+    """D_n, the rotations by multiples of 2 pi / n and n reflections, including diag(1, -1).
 
     Args:
         n: half the order of the group, at least 1.

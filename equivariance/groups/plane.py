@@ -1,8 +1,8 @@
 """Rotations and reflections of the plane, and the groups of all of them: SO(2) and O(2).
 
 An element is R(angle) or R(angle) F with the reflection F = diag(1, -1). Frequency k has the real
-irreducible representation R(k angle) (times F), of two channels, or of one where R(k angle) is
-always 1 or -1.
+irreducible representation R(k angle) (times F). It has two channels, or one if R(k angle) is always
+1 or -1.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from equivariance.representations import Irrep, Product, Representation
 
 
 class PlaneGroup(Group):
-    """SO(2), the rotations of the plane, O(2), the rotations and reflections, or a subgroup.
+    """SO(2) (the rotations of the plane), O(2) (rotations and reflections), or a subgroup.
 
     ``equivariance.SO2`` and ``equivariance.O2`` are of this class.
 
-    Elements are given as an angle in radians (a rotation), by ``rotation`` and ``reflection``, or
-    as an orthogonal 2 x 2 matrix. Angles that are int, Fraction or sympy numbers and sympy matrices
-    are exact; floats and NumPy arrays are numeric.
+    Give an element as an angle in radians (a rotation), by ``rotation`` and ``reflection``, or as
+    an orthogonal 2 x 2 matrix. sympy matrices are exact, and so are angles that are int, Fraction
+    or sympy numbers. Floats and NumPy arrays are numeric.
 
     Example:
 
@@ -65,10 +65,10 @@ class PlaneGroup(Group):
         return self.element(PlaneElement.from_angle(angle, reflected=True))
 
     def element(self, g: Any) -> PlaneElement:
-        """A group element from an angle, a 2 x 2 matrix or an element.
+        """Reads a group element from an angle, a 2 x 2 matrix or an element.
 
         Args:
-            g: angle in radians (a rotation), orthogonal 2 x 2 matrix (sympy or NumPy), or an
+            g: an angle in radians (a rotation), an orthogonal 2 x 2 matrix (sympy or NumPy), or an
                 element of this group.
 
         Returns:
@@ -89,7 +89,7 @@ class PlaneGroup(Group):
             else:
                 g = PlaneElement.from_angle(g)
         if g.reflected and not self.reflections:
-            raise ValueError(f"{g} is a reflection, but {self.name} has rotations only.")
+            raise ValueError(f"{g} is a reflection, but {self.name} has only rotations.")
         return g
 
     def random_element(self, rng: np.random.Generator) -> PlaneElement:
@@ -131,7 +131,7 @@ class PlaneGroup(Group):
         return tuple(found)
 
     def _fold(self, frequency):
-        """The frequency of the irreducible representations found in R(frequency angle)."""
+        """The frequency of the irreducible representations in R(frequency angle)."""
         if self.order is None:
             return abs(frequency)
         frequency %= self.order
@@ -145,17 +145,18 @@ class PlaneGroup(Group):
         """The real irreducible representation of frequency k.
 
         Args:
-            k: frequency, 0 to n // 2 for C_n and D_n. Two channels, rotated by k times the angle;
-                one channel for k = 0 (and for n / 2, where a rotation by 2 pi / n gives -1).
-            parity: for one channel under reflections, 1 (the default; a scalar) or -1 (changes sign
-                under F = diag(1, -1); a pseudoscalar).
+            k: frequency, 0 to n // 2 for C_n and D_n. It has two channels, which rotate by k times
+                the angle. k = 0 has one channel, and so has n / 2, where a rotation by 2 pi / n
+                gives -1.
+            parity: for one channel under reflections, 1 (a scalar, the default) or -1 (a
+                pseudoscalar, which changes sign under F = diag(1, -1)).
 
         Returns:
             The representation.
 
         Raises:
-            TypeError, ValueError: if k is no integer, negative or too large, or parity does not
-                apply.
+            TypeError, ValueError: if k is not an integer, is negative or too large; or if parity
+                does not apply.
 
         Example:
 
@@ -208,7 +209,7 @@ class PlaneGroup(Group):
         return self._model_of(sparse({}, (1, 1)), (sign,), reflections)
 
     def _rotating_model(self, k):
-        """That of R(k angle) and F, irreducible or not."""
+        """The model of R(k angle) and F, which need not be irreducible."""
         weights = sparse({(0, 1): QQ(-k), (1, 0): QQ(k)}, (2, 2))
         return self._model_of(weights, (1, 1), (_diagonal(1, -1),) if self.reflections else ())
 
@@ -228,7 +229,7 @@ class PlaneGroup(Group):
             return (whole(self.irrep(1)),)
         return isotypic_copies(self.defining, self._irreps_of_frequency(1))
 
-    @cache  # noqa: B019 groups live as long as the program
+    @cache  # noqa: B019 groups live as long as the program does
     def _product_copies(self, left, right):
         frequencies = {
             self._fold(left.index[0] - right.index[0]),
@@ -241,7 +242,7 @@ class PlaneGroup(Group):
         k = irrep.index[0]
         if irrep.dim == 2:
             return self._rotating_character(k)
-        # The second value is that of the reflections R(2 pi j / n) F with odd j.
+        # The second value belongs to the reflections R(2 pi j / n) F with odd j.
         parity = irrep.index[1] if self.reflections else 1
         return Character(self._average, {k: 1}, [parity, -parity if k else parity][: self._kinds])
 
@@ -256,7 +257,7 @@ class PlaneGroup(Group):
         return 2 if self.reflections else 0
 
     def _average(self, rotations, reflections):
-        """Twice the average: of rotations the constant term, modulo n in a finite group."""
+        """Twice the average; for rotations it is the constant term, modulo n in a finite group."""
         n = self.order
         total = sum(x for k, x in rotations.items() if (k == 0 if n is None else k % n == 0))
         if not reflections:

@@ -11,7 +11,8 @@ import sympy
 from equivariance.arguments import wrong_type
 from equivariance.groups.elements import square_matrix
 
-# How far a numeric matrix may be from orthogonal, or an angle from a multiple of 2 pi / n.
+# The largest distance of a numeric matrix from an orthogonal one, or of an angle from a multiple of
+# 2 pi / n.
 TOLERANCE = 1e-8
 
 
@@ -19,7 +20,7 @@ class PlaneElement:
     """R(angle), or R(angle) F if ``reflected``.
 
     Attributes:
-        cos, sin: of the angle; sympy numbers if exact, else floats.
+        cos, sin: cosine and sine of the angle; sympy numbers if exact, otherwise floats.
         angle: the angle; None for an exact element given as a matrix.
         reflected: whether the reflection F = diag(1, -1) comes first.
         exact: whether cos and sin are sympy numbers.
@@ -76,7 +77,7 @@ class PlaneElement:
 
 
 def element_from_matrix(matrix):
-    """The element with an orthogonal 2 x 2 matrix, checked."""
+    """Checks an orthogonal 2 x 2 matrix, and returns its element."""
     matrix = square_matrix(matrix, 2)
     a, b, c, d = (matrix[i, j] for i in range(2) for j in range(2))
     reflected = float(a * d - b * c) < 0

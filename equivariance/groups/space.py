@@ -1,12 +1,12 @@
 """Rotations of space, SO(3), and their real irreducible representations.
 
-Spin l acts on the 2 l + 1 real spherical harmonics, in the order cos l phi, sin l phi, ...,
-cos phi, sin phi, 1 of their dependence on the angle phi about the third axis. For l = 1 these are
-x, y and z, so that spin 1 is the defining representation.
+Spin l acts on the 2 l + 1 real spherical harmonics. Their order is cos l phi, sin l phi, ...,
+cos phi, sin phi, 1, by their dependence on the angle phi about the third axis. For l = 1 these are
+x, y and z, so spin 1 is the defining representation.
 
-They come from angular momentum. Its eigenvectors |m> are rescaled to u_m = u_-m's multiples for
-which the ladder operators are rational, L+ u_m = u_(m+1) for m >= 0; all square roots are then in
-the lengths |u_m|, the ``scale`` of the ``Model``.
+They come from angular momentum. Its eigenvectors |m> are rescaled to vectors u_m for which the
+ladder operators are rational, L+ u_m = u_(m+1) for m >= 0. All square roots are then in the lengths
+|u_m| = |u_-m|, the ``scale`` of the ``Model``.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ TOLERANCE = 1e-8
 
 
 class SpaceRotations(GroupOfMatrices):
-    """SO(3). Elements are 3 x 3 rotation matrices: sympy is exact, NumPy is numeric."""
+    """SO(3). Elements are 3 x 3 rotation matrices: exact in sympy, numeric in NumPy."""
 
     dim = 3
     name = "SO3"
@@ -54,7 +54,7 @@ class SpaceRotations(GroupOfMatrices):
         """A rotation from its 3 x 3 matrix.
 
         Raises:
-            TypeError, ValueError: if g is no rotation matrix.
+            TypeError, ValueError: if g is not a rotation matrix.
         """
         if isinstance(g, MatrixElement):
             return g
@@ -77,13 +77,14 @@ class SpaceRotations(GroupOfMatrices):
 
         Args:
             axis: three numbers, not all 0.
-            angle: right-handed; exact if it and the axis are int, Fraction or sympy numbers.
+            angle: right-handed angle. The result is exact if angle and axis are int, Fraction or
+                sympy numbers.
 
         Returns:
             A group element.
 
         Raises:
-            TypeError, ValueError: if these are no finite real numbers, or the axis is 0.
+            TypeError, ValueError: if these are not finite real numbers, or the axis is 0.
 
         Example:
 
@@ -136,7 +137,7 @@ class SpaceRotations(GroupOfMatrices):
             cos l phi, sin l phi, ..., cos phi, sin phi, 1.
 
         Raises:
-            TypeError, ValueError: if spin is no integer, negative or above 10.
+            TypeError, ValueError: if spin is not an integer from 0 to 10.
 
         Example:
 
@@ -159,7 +160,7 @@ class SpaceRotations(GroupOfMatrices):
         return _spin_model(irrep.index[0])
 
     def _irrep_matrix(self, irrep, element):
-        """Spin l is the top part of spin l - 1 times spin 1."""
+        """The matrix of spin l, as the top part of spin l - 1 times spin 1."""
         spin, known = irrep.index[0], element.spins
         if not known:
             known.update({0: sympy.eye(1) if element.exact else np.eye(1), 1: element.matrix})
@@ -185,7 +186,7 @@ class SpaceRotations(GroupOfMatrices):
         )
 
     def may_couple(self, irrep_out: Representation, irrep_in: Representation, order: int) -> bool:
-        """Derivatives have spins up to their order, which change a spin by so much at most."""
+        """Derivatives have spins up to their order, and change a spin by at most so much."""
         if not (isinstance(irrep_out, Irrep) and isinstance(irrep_in, Irrep)):
             return True
         return abs(irrep_out.index[0] - irrep_in.index[0]) <= order
@@ -215,7 +216,7 @@ def _lowered(spin, m):
 
 
 def _orders(spin):
-    """The real harmonics as pairs (m, is a sine), in their order."""
+    """The real harmonics in their order, as pairs (m, whether it is a sine)."""
     return [(m, sine) for m in range(spin, 0, -1) for sine in (False, True)] + [(0, False)]
 
 
@@ -223,7 +224,7 @@ def _orders(spin):
 def _real_basis(spin):
     """The real harmonics in terms of u_m (row m + l), and the inverse.
 
-    cos: (-1)^m u_m + u_-m; sin: ((-1)^m u_m - u_-m) / i; for m = 0: 2 u_0.
+    The cosine is (-1)^m u_m + u_-m, the sine is ((-1)^m u_m - u_-m) / i, and m = 0 has 2 u_0.
     """
     forward, backward = {}, {}
     for column, (m, sine) in enumerate(_orders(spin)):
@@ -247,7 +248,7 @@ def _spin_model(spin):
     raising, lowering = ladder(1, _raised), ladder(-1, _lowered)
     third = ladder(0, lambda _, m: m)
     i, half = QQ_I(0, 1), QQ_I(QQ(1, 2), 0)
-    # -i L for the axes 3, 1, 2.
+    # These are -i L for the axes 3, 1, 2.
     generators = (
         third.scalarmul(-i),
         (raising + lowering).scalarmul(-i * half),
@@ -262,7 +263,7 @@ def _spin_model(spin):
 
 
 def _squared_length(spin, m):
-    """That of the real harmonic: 2 |u_m|^2, or 4 |u_0|^2, with |u_0| = 1; over 4."""
+    """The real harmonic's squared length over 4, from 2 |u_m|^2 or 4 |u_0|^2, with |u_0| = 1."""
     squared = QQ(1, 2) if m else QQ(1)
     for k in range(m):
         squared *= (spin - k) * (spin + k + 1)
@@ -273,7 +274,7 @@ def _squared_length(spin, m):
 def _product_embedding(a, b, spin):
     """Spin l in the product of spins a and b: matrix and norm of a ``Copy``.
 
-    The highest vector of the product with weight l, which L+ annihilates, and what L- makes of it.
+    L+ annihilates the product's highest vector of weight l, and L- makes the other vectors from it.
     """
     m = max(-a, spin - b)
     vector = {(m, spin - m): QQ(1)}
@@ -299,7 +300,7 @@ def _product_embedding(a, b, spin):
     embedding = sparse(entries, ((2 * a + 1) * width, 2 * spin + 1), QQ_I)
     backward = kron(_real_basis(a)[1], _real_basis(b)[1])
     embedding = backward * embedding * _real_basis(spin)[0]
-    # Complex conjugation turns the vector of weight m into that of -m, times (-1)^(a + b - spin).
+    # Complex conjugation maps the vector of weight m to that of -m, times (-1)^(a + b - spin).
     if (a + b - spin) % 2:
         embedding = embedding.scalarmul(QQ_I(0, 1))
     embedding = primitive(embedding.convert_to(QQ))

@@ -1,8 +1,8 @@
-"""Derivations that are checked by sympy as they are made.
+"""Derivations that sympy checks.
 
-A ``Proof`` is a list of ``Step`` objects. Each makes its statement in words and backs it by
-``Claim`` objects, pairs of expressions that were computed separately. Whether they agree is decided
-by sympy when it is asked for.
+A ``Proof`` is a list of ``Step`` objects. Each step makes a statement in words and backs it by
+``Claim`` objects: pairs of expressions that were computed separately. sympy decides on demand
+whether they agree.
 """
 
 from equivariance.proofs.claims import Claim, Proof, Step, latex_words, plain_words

@@ -1,4 +1,4 @@
-"""Claims that sympy decides, the steps they back, and derivations made of steps."""
+"""Claims that sympy decides, the steps that they back, and derivations made of steps."""
 
 import re
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from equivariance.exact import simplified
 
 @dataclass(frozen=True)
 class Claim:
-    """Something that sympy can check.
+    """A claim that sympy can check.
 
     Attributes:
-        label: what the left side is, in words with LaTeX between dollar signs.
-        left: what it came out as: an expression, a matrix or a sympy set.
-        right: what it is said to be.
-        equal: whether the two are said to be equal, or to differ.
-        cases: which cases of a general statement were computed, if not all: the words of the step
-            cover the others.
+        label: the meaning of the left side, in words with LaTeX between dollar signs.
+        left: the computed result: an expression, a matrix or a sympy set.
+        right: the claimed result.
+        equal: whether the claim is that the two are equal, or that they differ.
+        cases: the computed cases of a general statement, if not all. The words of the step cover
+            the others.
 
     Example:
 
@@ -38,7 +38,7 @@ class Claim:
 
     @cached_property
     def holds(self) -> bool:
-        """Whether it is true, decided by sympy; of a general statement, in the ``cases`` named."""
+        """Whether sympy finds it true; for a general statement, in the named ``cases``."""
         return self._agree() == self.equal
 
     def _agree(self):
@@ -70,8 +70,8 @@ class Step:
     """One step of a derivation.
 
     Attributes:
-        title: in a few words.
-        statement: what is concluded, and why; words with LaTeX between dollar signs.
+        title: a title of a few words.
+        statement: the conclusion and its reason, in words with LaTeX between dollar signs.
         claims: the ``Claim`` objects that back it, at least one.
     """
 
@@ -86,7 +86,7 @@ class Step:
 
     @property
     def equations(self) -> tuple:
-        """The claims as sympy relations, unevaluated (matrices and sets included)."""
+        """The claims as unevaluated sympy relations, including matrices and sets."""
         relation = {True: sympy.Eq, False: sympy.Ne}
         return tuple(relation[x.equal](x.left, x.right, evaluate=False) for x in self.claims)
 
@@ -96,8 +96,8 @@ class Proof:
     """A derivation.
 
     Attributes:
-        title: what it is about.
-        theorem: what is proved; words with LaTeX between dollar signs.
+        title: the subject.
+        theorem: the theorem, in words with LaTeX between dollar signs.
         steps: a tuple of ``Step``.
     """
 
@@ -107,12 +107,12 @@ class Proof:
 
     @property
     def verified(self) -> bool:
-        """Whether sympy confirms every claim, those with ``cases`` in these cases."""
+        """Whether sympy confirms every claim; claims with ``cases`` count in these cases."""
         return all(step.verified for step in self.steps)
 
     @property
     def partial(self) -> tuple[Claim, ...]:
-        """The claims that were computed in some cases only."""
+        """The claims that were computed only in some cases."""
         return tuple(claim for step in self.steps for claim in step.claims if claim.cases)
 
     def latex(self) -> str:
@@ -138,13 +138,13 @@ class Proof:
 
 
 def latex_words(text):
-    """Words with LaTeX between dollar signs, as LaTeX."""
+    """Turns words with LaTeX between dollar signs into LaTeX."""
     text = text.replace("^T", r"^{\top}")
     return re.sub(r"_\{(out|in)\}", r"_{\\mathrm{\1}}", text)
 
 
 def plain_words(text):
-    """The same for reading as it is."""
+    """Turns words with LaTeX between dollar signs into plain text."""
     text = text.replace("$", "").replace(r"\cdot", ".").replace(r"\nabla", "grad")
     text = text.replace(r"\partial", "d")
     text = re.sub(r"\\([A-Za-z]+)", r"\1", text)

@@ -1,4 +1,4 @@
-"""Scalar diffusions under continuous rotations: only isotropic ones, without drift."""
+"""Proof that continuous rotations allow only isotropic scalar diffusions without drift."""
 
 import sympy
 from sympy import I, exp
@@ -9,25 +9,24 @@ from equivariance.proofs.symbols import Space, matrix
 
 
 def prove_scalar_diffusions_trivial(group: Group = SO2) -> Proof:
-    """That scalar diffusions sum_k W_k exp(D_k) are trivial under continuous rotations.
+    """Proves that scalar diffusions sum_k W_k exp(D_k) are trivial under continuous rotations.
 
-    The theorem of the paper's appendix on equivariance: whatever the representations of input and
-    output, the drifts are 0 and the diffusions multiples of the identity. It is derived here from
-    the symbols exp(i beta . xi - xi^T Sigma xi / 2) instead of the densities, which covers
-    diffusions without an inverse as well, and does not need the two places where the paper slips:
-    the sign of its third term, and J^T Sigma^-1 = 0, of which only the symmetric part vanishes.
+    This is the theorem of the paper's appendix on equivariance. For all representations of input
+    and output the drifts are 0, and the diffusions are multiples of the identity. The derivation
+    uses the symbols exp(i beta . xi - xi^T Sigma xi / 2) instead of the densities. So it also
+    covers diffusions without an inverse. It avoids two mistakes of the paper: the sign of its third
+    term, and J^T Sigma^-1 = 0, of which only the symmetric part vanishes.
 
-    Where sympy computes some cases of a general statement, the ``cases`` of the claim say so.
+    If sympy computes only some cases of a general statement, the ``cases`` of the claim say so.
 
     Args:
         group: ``SO2``, ``O2`` (which contains the rotations) or ``SO3``.
 
     Returns:
-        A ``Proof``; ``print`` it, or take its ``latex()``.
+        A ``Proof``. ``print`` it, or take its ``latex()``.
 
     Raises:
-        ValueError: for other groups. For finite ones there are other solutions, see
-            ``diffusion_orbits``.
+        ValueError: for other groups. Finite groups have other solutions, see ``diffusion_orbits``.
 
     Example:
 

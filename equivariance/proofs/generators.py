@@ -1,4 +1,4 @@
-"""From the constraint on operators to those on kernels and on C, B and S."""
+"""Derives the constraints on kernels and on C, B and S from the constraint on operators."""
 
 import sympy
 from sympy import I, exp
@@ -8,14 +8,14 @@ from equivariance.proofs.symbols import Space, matrix
 
 
 def prove_generator_constraints(dim: int = 2) -> Proof:
-    """The constraints on kernels, and on C, B and S, from that on operators.
+    """Proves the constraints on kernels, and on C, B and S, from the constraint on operators.
 
     An operator A is equivariant if rho_out(g) L_g A L_g^-1 rho_in(g)^-1 = A with (L_g f)(x) =
-    f(g^-1 x) (the paper's eq. op_constraint). Specialised to convolutions this is rho_out(g)
-    K(g^-1 x) rho_in(g)^-1 = K(x); to M = C + sum B_i d_i + sum S_ij d_i d_j the three equations
-    that ``solve_generators`` solves; and it carries over to exp(M).
+    f(g^-1 x) (the paper's eq. op_constraint). For convolutions this becomes rho_out(g) K(g^-1 x)
+    rho_in(g)^-1 = K(x). For M = C + sum B_i d_i + sum S_ij d_i d_j it becomes the three equations
+    that ``solve_generators`` solves. It carries over to exp(M).
 
-    Sympy computes with one output and two input channels, and with some powers of a matrix; the
+    sympy computes with one output and two input channels, and with some powers of a matrix. The
     ``cases`` of these claims say so.
 
     Args:
@@ -25,7 +25,7 @@ def prove_generator_constraints(dim: int = 2) -> Proof:
         A ``Proof``.
 
     Raises:
-        ValueError: if dim is neither.
+        ValueError: if dim is neither 2 nor 3.
 
     Example:
 
@@ -60,7 +60,7 @@ def prove_generator_constraints(dim: int = 2) -> Proof:
 
 
 class _Channels:
-    """rho_out, rho_in^-1, B_i and S_ij as matrices of symbols, 1 output and 2 input channels."""
+    """rho_out, rho_in^-1, B_i and S_ij as matrices of symbols: 1 output, 2 input channels."""
 
     cases = "1 output and 2 input channels"
 
@@ -210,7 +210,7 @@ def _infinitesimal(s, channels):
 
 def _exponential():
     m, r, t = matrix("m", 2, 2), matrix("r", 2, 2), sympy.Symbol("t", real=True)
-    # r^-1 times det r, which keeps the identities polynomial.
+    # This is r^-1 times det r, which keeps the identities polynomial.
     adjugate, det, zero = r.adjugate(), r.det(), sympy.zeros(2, 2)
     claims = []
     for n in (2, 3):

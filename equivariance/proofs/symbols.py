@@ -1,4 +1,4 @@
-"""The symbols in which the derivations are written."""
+"""The symbols of the derivations."""
 
 import sympy
 from sympy import I
@@ -21,7 +21,7 @@ class Space:
         full = matrix("Sigma", dim, dim, real=True)
         self.sigma = sympy.Matrix(dim, dim, lambda i, j: full[min(i, j), max(i, j)])
         self.theta = sympy.Symbol("theta", real=True)
-        self.j = sympy.zeros(dim, dim)  # of rotations in the plane of the first two axes
+        self.j = sympy.zeros(dim, dim)  # generates rotations in the plane of the first two axes
         self.j[0, 1], self.j[1, 0] = -1, 1
 
     def vector(self, letter):

@@ -88,8 +88,8 @@ def test_numbers_are_predicted_in_their_own_unit(files, tmp_path, capsys):
         ([f"{n}.5" for n in range(11)], None, "regression"),
         ([f"{n}.5" for n in range(11)], "classification", "classification"),
         (["1", "ill"], "classification", "classification"),
-        (["1", "ill"], None, "the outcome of 'p1' is 'ill', which is no number: drop it"),
-        (["1", "nan"], "regression", "the outcome of 'p1' is 'nan', which is no number: drop it"),
+        (["1", "ill"], None, "the outcome of 'p1' is 'ill', not a number: drop it"),
+        (["1", "nan"], "regression", "the outcome of 'p1' is 'nan', not a number: drop it"),
     ],
 )
 def test_the_task_is_read_from_the_outcomes(outcomes, wanted, task):

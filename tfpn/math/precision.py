@@ -124,7 +124,7 @@ def _pairs_where_coarse(observed, operator):
         )
 
     mean, variance, nll, fine = mixed(observed, operator, limit=_LARGEST_PAIR_AMPLIFICATION)
-    # The prior variance that an example's fine pairs add to an output, to compare with the rest.
+    # float32 suffices if enough is left of the prior variance that fine pairs add to an output.
     prior = tf.matmul(tf.cast(fine, variance.dtype), operator.prior_variances(observed.kernel))
     enough = tf.reduce_all(variance >= _LEAST_LEFT * tf.expand_dims(prior, 1), axis=[1, 2])
     fine &= tf.expand_dims(enough, 1)
