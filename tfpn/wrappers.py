@@ -53,7 +53,7 @@ def pack(x: Observations) -> Array:
 
 
 def unpack(X: ArrayLike, spatial_dim: int) -> dict[str, Array]:
-    """What `pack` made of observations, as the dict again.
+    """Turns the array that `pack` made back into the observations dict.
 
     Args:
         X: an array [B, N, d + 2c].
@@ -80,7 +80,7 @@ def unpack(X: ArrayLike, spatial_dim: int) -> dict[str, Array]:
 
 
 def _packed(X):
-    """``X`` as one array, where it is an observations dict."""
+    """``X`` as one array, if it is an observations dict."""
     return pack(X) if isinstance(X, Mapping) else X
 
 
@@ -91,7 +91,7 @@ def _is_missing(label):
 
 
 class _PNEstimator(BaseEstimator):
-    """What the estimators share."""
+    """The base of the estimators."""
 
     def __init__(
         self,
@@ -111,9 +111,9 @@ class _PNEstimator(BaseEstimator):
         Args:
             X, y: packed observations, and the class numbers or targets that the model takes.
             outputs: number of classes or outputs.
-            arguments: of Keras's `fit`, in place of ``fit_kwargs``.
-            targets: what `adapt` takes besides, for a regression.
-            strata: [B], groups of which ``validation_split`` takes the same part each.
+            arguments: arguments of Keras's `fit`, in place of ``fit_kwargs``.
+            targets: the targets for `adapt`, for a regression.
+            strata: [B], groups. ``validation_split`` takes the same part of each.
         """
         if hasattr(self.model, "predict"):
             raise TypeError(
@@ -123,11 +123,11 @@ class _PNEstimator(BaseEstimator):
         arguments = {"verbose": 0, **(self.fit_kwargs or {}), **arguments}
         X = _packed(X)
         self.model_ = self.model(outputs, **(self.model_kwargs or {}))
-        self.__dict__.pop("n_features_in_", None)  # of an earlier fit
+        self.__dict__.pop("n_features_in_", None)  # from an earlier fit
         try:
             self._train(X, y, arguments, targets, strata)
         except Exception:
-            del self.model_  # which predicts nothing yet
+            del self.model_  # it is not trained
             raise
         return self
 
@@ -144,7 +144,7 @@ class _PNEstimator(BaseEstimator):
             check_number("validation_split", arguments["validation_split"], low=0.0, high=1.0)
         self.model_.adapt(x, targets)
         if arguments.get("validation_split"):
-            # Keras takes the last examples, which of a sorted table are of one class.
+            # Keras takes the last examples. In a sorted table these have one class.
             order = _mixed_order(np.zeros(len(y)) if strata is None else strata)
             x, y = {key: array[order] for key, array in x.items()}, y[order]
             if arguments.get("sample_weight") is not None:
@@ -156,7 +156,7 @@ class _PNEstimator(BaseEstimator):
         self, x, y, *, batch_size=None, sample_weight=None, validation_split=0.0, shuffle=True,
         callbacks=(), **arguments,
     ):  # fmt: skip
-        """Keras's fit on examples that are thinned anew in every epoch, but for those held back."""
+        """Keras's fit on examples thinned anew in every epoch; held-back examples stay whole."""
         import keras
 
         from tfpn.training import ShuffledBatches
@@ -188,7 +188,7 @@ class _PNEstimator(BaseEstimator):
         )
 
     def _validation(self, X, y=None, *weights):
-        """``validation_data`` as the model takes it."""
+        """``validation_data`` in the form that the model takes."""
         if y is None:
             raise ValueError("validation_data must be (X, y) or (X, y, weights), found no y in it.")
         return self._unpack(_packed(X)), self._encoded("validation_data", y), *weights
@@ -214,8 +214,8 @@ def _examples(part, chosen):
 def _mixed_order(strata, seed=0):
     """Orders the examples: every beginning and every end has the same share of each group.
 
-    Of n examples of a group, in random order, the k-th comes at the place (k + 1/2) / n of the
-    whole; groups that tie come in random order. So a group of one stands in the middle.
+    The k-th of a group's n examples, in random order, comes at the place (k + 1/2) / n of the
+    whole. Groups that tie come in random order. So a group of one stands in the middle.
     """
     rng = np.random.default_rng(seed)
     place = np.empty(len(strata))

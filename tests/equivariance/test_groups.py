@@ -72,7 +72,7 @@ def test_a_groups_own_matrices_are_its_generators():
         (lambda: SO2.rotation("north"), TypeError, "angle must be a number"),
         (lambda: SO2.rotation(float("nan")), ValueError, "angle must be finite"),
         (lambda: SO2.rotation(sympy.Symbol("t")), ValueError, "real number, found t"),
-        (lambda: SO2.element(np.diag([1.0, -1.0])), ValueError, "SO2 has rotations only"),
+        (lambda: SO2.element(np.diag([1.0, -1.0])), ValueError, "SO2 has only rotations"),
         (lambda: SO2.element(np.diag([1.0, 2.0])), ValueError, "orthogonal"),
         (lambda: SO2.element(sympy.diag(1, 2)), ValueError, "orthogonal"),
         (lambda: SO2.element(np.eye(3)), ValueError, r"shape \(3, 3\)"),

@@ -91,7 +91,7 @@ def test_what_cannot_be_taken_in_is_named(adapted):
     with pytest.raises(TypeError, match="observations"):
         model.conditioned(points)
     plain = tfpn.models.PNCNN(2, channels=2, num_blocks=1, num_basis=2)
-    with pytest.raises(ValueError, match="conditioned is of models of fields"):
+    with pytest.raises(ValueError, match="conditioned works for models of fields only"):
         plain.conditioned(tfpn.observations(points, values[..., :1]))
 
 

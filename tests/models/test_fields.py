@@ -256,7 +256,7 @@ def test_misuse_is_explained():
     with pytest.raises(ValueError, match="y is inf"):
         model.fit(x, np.full((3, 5, 1), np.inf), verbose=0)
     plain = tfpn.models.PNCNN(2, channels=2, num_blocks=1)
-    with pytest.raises(ValueError, match="predict_field is of models of fields"):
+    with pytest.raises(ValueError, match="predict_field works for models of fields only"):
         plain.predict_field(without_query(x), x["query"])
 
 

@@ -89,6 +89,6 @@ def test_models_of_before_can_be_read():
     assert np.asarray(model._readings).tolist() == [3.0, 2.0]
     regression = tfpn.models.PNCNN(None, num_outputs=1, channels=2, num_blocks=1, pooling=(0, 1))
     regression.load_own_variables({"0": np.full((2, 1), 0.5)})
-    with pytest.raises(ValueError, match="has 1 weights beside its layers', the file 0"):
+    with pytest.raises(ValueError, match="has 1 weights beside its layers', but the file has 0"):
         regression.load_own_variables({})
     np.testing.assert_array_equal(regression._calibration, np.full((2, 1), 0.5))

@@ -1,4 +1,4 @@
-"""What all layers on Gaussian process feature maps share."""
+"""The bases of all layers on Gaussian process feature maps."""
 
 import dataclasses
 from typing import Any
@@ -25,11 +25,11 @@ if keras.backend.backend() != "tensorflow":
     )
 
 
-# Lengths whose squares, of a hundredth and of the hundredfold too, are in float32's range.
+# float32 can hold the squares of lengths in this range, and of their hundredth and hundredfold.
 _LENGTHS = 1e-15, 1e15
 
-# Entries of an example's feature map (points times channels) from which training steps compile
-# their elementwise work; compiling takes about a second for each block.
+# Training steps compile their elementwise work if an example's feature map has at least so many
+# entries (points times channels). Compiling takes about a second for each block.
 _FUSED_ENTRIES = 1024
 
 
@@ -51,7 +51,7 @@ class GPLayer(keras.layers.Layer):
                 f"{type(self).__name__} {self.name!r}: dtype must be a policy of floating numbers, "
                 f"such as 'float32' or 'float64', found {self.compute_dtype!r}."
             )
-        self._built_for = None  # d and c, where weights depend on them
+        self._built_for = None  # d and c, if weights depend on them
 
     @property
     def algebra_dtype(self) -> str:
@@ -59,7 +59,7 @@ class GPLayer(keras.layers.Layer):
         return "float64" if self.compute_dtype == "float64" else "float32"
 
     def __call__(self, observations, *args, **kwargs):
-        """Keras's, for lists of numbers in place of arrays too."""
+        """Keras's, which also takes lists of numbers instead of arrays."""
         if isinstance(observations, dict):
             observations = {
                 key: value if hasattr(value, "shape") else self._read_numbers(key, value)
@@ -68,7 +68,7 @@ class GPLayer(keras.layers.Layer):
         return super().__call__(observations, *args, **kwargs)
 
     def compute_output_shape(self, *shapes: Any) -> Any:
-        """Shapes of the output for those of the inputs, as wrappers of layers ask for them."""
+        """Shapes of the output for those of the inputs, which wrappers of layers need."""
 
         def symbolic(shape):
             return keras.KerasTensor(shape, dtype=self.algebra_dtype)
@@ -97,11 +97,11 @@ class GPLayer(keras.layers.Layer):
         return bias if self.train_bias else held(bias)
 
     def add_weight(self, **kwargs: Any) -> Any:
-        """Keras's, with weights that are read in their own precision under a mixed policy too."""
+        """Keras's, but a mixed policy also reads the weights in their own precision."""
         return super().add_weight(autocast=False, **kwargs)
 
     def _unpack(self, observations):
-        """points, values and variance in the algebra's dtype, after checks.
+        """Checks points, values and variance, and returns them in the algebra's dtype.
 
         Outside XLA-compiled functions this also raises an error for a negative variance, for NaN,
         and for sizes that disagree and are known only when the function runs.
@@ -139,7 +139,7 @@ class GPLayer(keras.layers.Layer):
         return fusion(training and known and points[-1].shape[1] * channels >= _FUSED_ENTRIES)
 
     def _check_shapes(self, shapes):
-        """Raises unless ``shapes`` is a dict of the contract's three shapes; returns d and c."""
+        """Returns d and c; raises ValueError unless ``shapes`` follows the input contract."""
         if not isinstance(shapes, dict) or set(shapes) - set(keys_beside()) != set(KEYS):
             found = sorted(shapes) if isinstance(shapes, dict) else type(shapes).__name__
             raise ValueError(
@@ -189,7 +189,7 @@ class GPLayer(keras.layers.Layer):
                 )
 
     def _read_beside(self, way, observations):
-        """What goes beside the observations' variance as the strategy takes it, or None."""
+        """``beside`` of the observations (`tfpn.math.uncertainty.Uncertainty`), or None."""
         return way.read(self._cast(observations[way.key])) if way.key in observations else None
 
     def _output(self, points, values, variance, infinite, way=None, beside=None):
@@ -215,12 +215,12 @@ class GPLayer(keras.layers.Layer):
         )
 
     def _spec(self, shape, way=None, given=None, **others):
-        """Symbolic dict of values and variance of a shape, and what the strategy adds to them.
+        """Symbolic dict of values, variance and the strategy's further tensor.
 
         Args:
-            shape: of the values.
-            way: the strategy; by default variances alone.
-            given: the input of the layer, which may hold what goes beside the variance.
+            shape: shape of the values.
+            way: the strategy. The default has only variances.
+            given: the input of the layer, which may hold the strategy's further tensor.
             others: tensors that pass through.
         """
         way = way or Diagonal()
@@ -236,7 +236,7 @@ class GPLayer(keras.layers.Layer):
         return output
 
     def _spec_like(self, observations, channels):
-        """Symbolic output of ``channels`` channels that carries what the input does."""
+        """Symbolic output of ``channels`` channels with the same keys as the input."""
         shape = (*observations["values"].shape[:2], channels)
         way = carried_by(observations)
         return self._spec(shape, way, observations, points=observations["points"])
@@ -285,7 +285,7 @@ class GPPosteriorLayer(GPLayer):
 
     @property
     def _own_noise(self):
-        """Whether each channel has noise of its own."""
+        """Whether each channel has its own noise."""
         return NOISE[self.noise].each
 
     def _check_length(self, name, value):
@@ -300,7 +300,7 @@ class GPPosteriorLayer(GPLayer):
         return value
 
     def _build_prior(self, in_channels, each=False):
-        """Adds the prior's weights; with ``each`` one of every kind for every channel."""
+        """Adds the prior's weights; with ``each``, every channel has its own."""
 
         def log_weight(name, value, shape=()):
             return self.add_weight(
@@ -344,7 +344,7 @@ class GPPosteriorLayer(GPLayer):
         )
 
     def _in_float64(self, points, values, variance):
-        """`_observed` in float64, with the least noise that the layer itself has."""
+        """`_observed` in float64, with the least noise variance of the layer's own dtype."""
         observed = self._observed(points, values, variance).cast(tf.float64)
         if self.algebra_dtype == "float64" or self.double_precision:
             return observed
@@ -359,7 +359,7 @@ class GPPosteriorLayer(GPLayer):
         )
 
     def _get_own_losses(self):
-        """Keras's, of this replica alone: replicas take turns, and Keras keeps one list."""
+        """Keras's, for this replica only: replicas take turns, and Keras keeps one list."""
         here = replica_id()
         losses = super()._get_own_losses()
         return [loss for loss in losses if getattr(loss, "replica", here) == here]
@@ -374,10 +374,10 @@ class GPPosteriorLayer(GPLayer):
             count = tf.math.is_finite(variance)
             per_entry = 1
         entries = per_entry * tf.reduce_sum(tf.cast(count, nll.dtype))
-        # Over the whole batch: replicas of a tf.distribute step may differ in their observations.
+        # The mean is over the whole batch: replicas of a tf.distribute step have different entries.
         total, entries = replica_sum(tf.reduce_sum(nll), entries)
         mean = total / tf.maximum(entries, 1.0)
-        # Keras adds all losses up in its own float type.
+        # Keras adds up all losses in its own float type.
         loss = tf.cast(self.marginal_likelihood_weight * mean, keras.config.floatx())
         loss.replica = replica_id()
         self.add_loss(loss)

@@ -25,7 +25,7 @@ class ChannelMix(GPLayer):
         filters: number of output channels.
         use_bias: adds a learnable constant to each output channel.
         train_bias: whether the bias is trained. Give False if a normalisation takes constants away:
-            the gradient is then rounding alone, and Adam would still make full steps.
+            the gradient is then only rounding, but Adam would still make full steps.
         kernel_initializer: for M [c_in, filters]; by default He's, which makes up for the half of
             the signal that a rectifier removes.
         bias_initializer: for b [filters].

@@ -17,7 +17,7 @@ class Conditioned(Mixin):
     """Mix-in for layers with a posterior: exact, or conditioned block by block."""
 
     def _take_conditioning(self, conditioning, block_size, neighbors):
-        """Keeps the arguments; to be called by the constructor."""
+        """Keeps the arguments. Call it in the constructor."""
         self._conditioning = read_conditioning(conditioning, block_size, neighbors)
         self.conditioning, self.block_size, self.neighbors = self._conditioning.values()
 
@@ -32,24 +32,24 @@ class Conditioned(Mixin):
 
     @property
     def neighbourhoods(self) -> Neighbourhoods | None:
-        """Of conditioning="local"; None where it is exact."""
+        """The neighbourhoods of conditioning="local"; None for "exact"."""
         if self.conditioning == "exact":
             return None
         return Neighbourhoods(self.block_size, self.neighbors)
 
     def _convolved(self, way: Uncertainty, *given: Any, own: bool) -> Any:
-        """The strategy's convolution; ``own`` says whether the query points are the observed."""
+        """The strategy's convolution; with ``own`` the query points are the observed ones."""
         if self.neighbourhoods is None:
             return way.convolve(*given)
         return way.convolve_near(self.neighbourhoods, *given, own=own)
 
     def _conditioning_config(self) -> Config:
-        """The arguments as saving writes them down."""
+        """The arguments in the form for saving."""
         return dict(self._conditioning)
 
 
 def read_conditioning(conditioning: str, block_size: int, neighbors: int) -> Config:
-    """The three arguments of conditioning by name, after checks."""
+    """Checks the three arguments of conditioning, and returns them by name."""
     return {
         "conditioning": check_choice("conditioning", conditioning, CONDITIONING),
         "block_size": check_count("block_size", block_size),

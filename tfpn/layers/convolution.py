@@ -1,4 +1,4 @@
-"""What convolution layers share: points of the result, and the start from data."""
+"""The base of convolution layers: points of the result, and the start from data."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,9 +25,9 @@ class GPConvolution(GPPosteriorLayer):
     """Base of `PNConv` and `SteerablePNConv`.
 
     The weights of the flows are in units of a stored length, ``exp(log_flow_unit)``, which starts
-    at the spacing and is not trained. So the steps of an optimiser do the same whatever the unit of
-    the points. A subclass builds this length by ``_build_flow_unit``, and sets its flows to their
-    start by ``_reset_flows``.
+    at the spacing and is not trained. So the steps of an optimiser do not depend on the unit of the
+    points. A subclass builds this length by ``_build_flow_unit``, and sets its flows to their start
+    by ``_reset_flows``.
     """
 
     def __init__(self, *, spacing: float, length_scale: float | None, **kwargs: Any) -> None:
@@ -62,7 +62,7 @@ class GPConvolution(GPPosteriorLayer):
         self.start_flows(spacing)
 
     def start_flows(self, unit: float) -> None:
-        """Sets flows and their unit to the start values for a length, the prior as it is.
+        """Sets flows and their unit to the start values for a length, and leaves the prior.
 
         Args:
             unit: the length, in units of the points; `set_spacing` takes the spacing.
@@ -114,7 +114,7 @@ class GPConvolution(GPPosteriorLayer):
             progress: as in `tfpn.fitting.fit_prior`.
 
         Returns:
-            What `tfpn.fitting.fit_prior` found.
+            The result of `tfpn.fitting.fit_prior`.
         """
         priors, noises = self._prior_numbers(data["values"].shape[-1])
         found = fit_prior(
@@ -152,7 +152,7 @@ class GPConvolution(GPPosteriorLayer):
         return {**super().get_config(), "spacing": self.spacing}
 
     def _targets(self, query, points, variance):
-        """Points of the output, as given and finite, and +inf where they are padding.
+        """Points of the output as given, the same made finite, and a mark of padding.
 
         Returns:
             The output's points [B, M, d]; the same with zeros for what is not finite; and
@@ -166,9 +166,10 @@ class GPConvolution(GPPosteriorLayer):
         return query, query, tf.zeros_like(query[..., :1])
 
     def _in_pieces(self, convolved, points, query, training):
-        """Mean, variance and marginal likelihood by ``convolved(query)``.
+        """Mean, variance and marginal likelihood from ``convolved(query)``.
 
-        Many query points are taken in pieces, but for training, whose gradient keeps all of them.
+        Many query points are taken in pieces. Training takes them whole, because its gradient keeps
+        all of them.
         """
         length = None if training else piece_length(*points.shape[:2])
         likelihoods: list[Tensor] = []
@@ -183,6 +184,6 @@ class GPConvolution(GPPosteriorLayer):
 
     def _padding_penalty(self, variance):
         """+inf at points without any observed channel, 0 elsewhere, [B, N, 1]."""
-        if not self._own_noise:  # one channel tells for all
+        if not self._own_noise:  # one channel stands for all
             return penalty(variance[..., :1])
         return penalty(tf.reduce_min(variance, axis=-1, keepdims=True))

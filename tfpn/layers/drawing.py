@@ -1,4 +1,4 @@
-"""Where layers that draw random numbers take them from."""
+"""The random numbers of layers that draw."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tfpn.checks import check_count
 from tfpn.math.replicas import replica_id
 from tfpn.types import Config, Mixin, Tensor
 
-# Differences of seeds between streams, and between replicas.
+# Offsets of the seed between streams, and between replicas.
 _STREAM = 1 << 12
 _REPLICA = 1 << 18
 
@@ -18,7 +18,7 @@ class Drawing(Mixin):
     """Mix-in for layers with draws: fresh ones in every training step, the same in prediction."""
 
     def _take_draws(self, seed, stream, num_waves, num_samples=None, num_training_samples=None):
-        """Keeps the arguments; to be called by the constructor.
+        """Keeps the arguments. Call it in the constructor.
 
         Layers that only take their input's draws have no number of samples.
         """
@@ -32,12 +32,12 @@ class Drawing(Mixin):
             self.num_training_samples = check_count("num_training_samples", num_training_samples)
 
     def _draw_config(self) -> Config:
-        """The arguments as saving writes them down."""
+        """The arguments in the form for saving."""
         names = ("seed", "stream", "num_waves", "num_samples", "num_training_samples")
         return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
     def _start_drawing(self) -> None:
-        """Makes the state that training counts its steps by."""
+        """Makes the state by which training counts its steps."""
         self.seed_generator = keras.random.SeedGenerator(self.seed)
 
     def _next_seed(self, training: bool) -> Tensor:
@@ -49,7 +49,7 @@ class Drawing(Mixin):
         return seed + [stream + _REPLICA * replica_id(), 0]
 
     def _draw_options(self, training: bool) -> dict[str, Any]:
-        """Options of a strategy with draws: how many, and where they come from."""
+        """The options of a strategy with draws: their number and their seed."""
         options = {"waves": self.num_waves, "seed": self._next_seed(training), "fresh": training}
         if hasattr(self, "num_samples"):
             options["samples"] = self.num_training_samples if training else self.num_samples

@@ -25,8 +25,9 @@ class GPNormalization(GPLayer):
     (``trainable=False``) uses them too, and leaves them as they are.
 
     Args:
-        momentum: of the running averages, which begin as plain means over the first batches.
-        epsilon: added to q^2.
+        momentum: momentum of the running averages, which begin as plain means over the first
+            batches.
+        epsilon: a number to add to q^2.
 
     Input and output:
         The observations dict; points [B, N, d] pass through, values and variance [B, N, c]. In
@@ -93,7 +94,7 @@ class GPNormalization(GPLayer):
 
     def _update_averages(self, mean, spread, count):
         updates, updates_dtype = self._cast(self.updates), self.updates.dtype
-        # The plain mean of the first batches, so that the initial values are forgotten at once.
+        # The first batches have a plain mean, so that the initial values do not count.
         momentum = tf.minimum(updates / (updates + 1.0), self.momentum)
         for moving, batch in ((self.moving_mean, mean), (self.moving_variance, spread)):
             old = self._cast(moving)

@@ -41,7 +41,7 @@ class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
         conditioning, block_size, neighbors: as in `PNConv`. With "local" the integral is the sum of
             those of the blocks' posteriors, each over the block's part of the space, the box or the
             disc.
-        num_waves, stream, seed: of the draws of an input with draws, as in `PNConv`.
+        num_waves, stream, seed: for an input with draws, as in `PNConv`.
         signal_std, length_scale, observation_noise, noise, kernel, marginal_likelihood_weight,
             marginal_likelihood_trains: as in `PNConv`.
 
@@ -154,12 +154,12 @@ class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
         observed = self._observed(points, values, variance)
         if not self.double_precision:
             observed = dataclasses.replace(observed, variance=self._floored(observed))
-        # The observations explain nearly all of a finite variance, so that the difference would
-        # lose float32's digits.
+        # The observations explain nearly all of a finite variance, so the difference would lose
+        # the digits of float32.
         wide = self.double_precision or (self._is_finite and way.integrates_in_float64)
         observed = dataclasses.replace(observed, double_precision=wide).widened()
         exact = observed.values.dtype
-        # Coordinates in units of `unit`, rather than results over its powers, which may overflow.
+        # The coordinates are in units of `unit`: results over its powers might overflow.
         unit = tf.exp(tf.cast(self.log_unit, exact))
         kernel = observed.kernel
         observed = dataclasses.replace(
@@ -200,7 +200,7 @@ class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
         return self.box is not None or self.disc is not None
 
     def _floored(self, observed):
-        """The variance, raised to what the features' dtype resolves together with the noise."""
+        """The variance, raised so that the features' dtype resolves it together with the noise."""
         variance = observed.variance
         unknown = tf.linalg.matrix_transpose(penalty(variance))  # 0 where observed
         least = floored_variance(unknown, observed.kernel.signal_std)
@@ -226,7 +226,7 @@ class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
 
 
 def read_box(box: Any) -> tuple[Any, Any]:
-    """``box`` as numbers and lists, which saving can write down."""
+    """``box`` as numbers and lists, for saving."""
     try:
         low, high = (np.asarray(side, dtype=float) for side in box)
         if max(low.ndim, high.ndim) <= 1 and np.all(
@@ -242,7 +242,7 @@ def read_box(box: Any) -> tuple[Any, Any]:
 
 
 def read_disc(disc: Any) -> dict[str, Any]:
-    """``disc`` as a dict of numbers, which saving can write down; it may be a pair or a dict."""
+    """``disc`` (a pair or a dict) as a dict of numbers, for saving."""
     try:
         if isinstance(disc, dict):
             if set(disc) != {"centre", "radius"}:

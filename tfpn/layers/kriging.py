@@ -20,10 +20,10 @@ from tfpn.math.neighbourhoods import krige_likelihood_near, krige_near
 from tfpn.math.posterior import Observed
 from tfpn.types import Array, ArrayLike, Config, KernelLike, Observations, Tensor
 
-# By the name that the layer takes: the number of basis functions in d dimensions.
+# The number of basis functions in d dimensions, by the layer's name for the trend.
 TRENDS = {"none": lambda dim: 0, "constant": lambda dim: 1, "linear": lambda dim: 1 + dim}
 
-# Of covariances that `Kriging.residuals` holds at once.
+# Number of covariance entries that `Kriging.residuals` holds at once.
 _ENTRIES = 2**21
 
 
@@ -43,19 +43,19 @@ class Kriging(Conditioned, GPPosteriorLayer):
             prior with learnable standard deviations.
         amplitude: "shared"; or "example", where the readings of each example give a factor of its
             variances, with learnable degrees of freedom (see `tfpn.math.kriging`).
-        signal_std, length_scale, observation_noise, noise, kernel: as in `PNConv`; with
-            noise="channel" every channel has a prior of its own.
+        signal_std, length_scale, observation_noise, noise, kernel: as in `PNConv`. With
+            noise="channel" every channel has its own prior.
         conditioning, block_size, neighbors: as in `PNConv`. With "local" each query point is
-            predicted from its block and the halo of that, trend and all (moving neighbourhoods).
-        marginal_likelihood_weight: of the likelihood's part in the loss; it trains all parameters.
+            predicted from its block and the block's halo, including the trend.
+        marginal_likelihood_weight: weight of the likelihood in the loss. It trains all parameters.
 
     Input:
         The observations, and query points [B, M, d].
 
     Output:
-        A dict of values and variance [B, M, c] of the channels without noise, the variance "noise"
-        [B, 1 or M, c] of readings, and "residuals" [B, N, c], readings less the trend (0 where
-        there is none).
+        A dict of values and variance [B, M, c] of the channels without noise, the noise variance
+        "noise" [B, 1 or M, c] of readings, and "residuals" [B, N, c]: readings minus the trend (0 where
+        nothing was read).
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Kriging(Conditioned, GPPosteriorLayer):
         return tf.exp(tf.cast(self.log_dof, tf.float64))
 
     def residuals(self, observations: Any) -> Array:
-        """Readings less the trend, [B, N, c] in float64; a few examples at a time."""
+        """Readings minus the trend, [B, N, c] in float64; a few examples at a time."""
         examples, count = observations["points"].shape[:2]
         near = self.neighbourhoods
         entries = count**2 if near is None else count * (near.block_size + near.neighbors)
@@ -177,7 +177,7 @@ class Kriging(Conditioned, GPPosteriorLayer):
         return trend_basis(places, self.trend_size, centre, unit)
 
     def set_spacing(self, spacing: float) -> None:
-        """Does nothing: `tfpn.models.field_start` finds this prior, which is that of the field."""
+        """Does nothing: this is the prior of the field, which `tfpn.models.field_start` finds."""
 
     def assign(
         self,
@@ -190,7 +190,7 @@ class Kriging(Conditioned, GPPosteriorLayer):
         unit: ArrayLike,
         dof: ArrayLike,
     ) -> None:
-        """Sets all parameters, standard deviations and lengths as they are."""
+        """Sets all parameters; standard deviations and lengths are not logarithms."""
         weights: Any = (
             (self.log_length_scale, np.log(length_scale)),
             (self.log_signal_std, np.log(signal_std)),

@@ -60,9 +60,9 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
         prior: "shared" (one signal standard deviation and one length scale), or "channel" for
             input channels that each have their own, which needs noise="channel" and the exact
             variance: series that change within minutes beside others that change within days.
-        kernel: of the prior: "rbf"; "matern32", "matern52" and "rational_quadratic", for rougher
-            signals; or a `tfpn.math.kernels.ScaleMixture`. A kernel of T Gaussian terms takes T
-            times as long to evaluate; the named ones have about 12.
+        kernel: the prior's kernel: "rbf"; for rougher signals "matern32", "matern52" or
+            "rational_quadratic"; or a `tfpn.math.kernels.ScaleMixture`. A kernel of T Gaussian
+            terms takes T times as long to evaluate; the named ones have about 12.
         double_precision: whether a float32 layer conditions in float64 where the digits of float32
             do not suffice. It then takes observations of any accuracy and density. Give False for
             features inside a network, whose variances are not those of a measurement. Variances are
@@ -90,13 +90,13 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
             and they depend on an example's place in the batch. For uncertainty="diagonal".
         num_probes: number of probes.
         probes: "rademacher" or "gaussian" (the paper's, with a larger error).
-        seed: of probes and draws; an integer, or None for a random one in training.
+        seed: seed of probes and draws; an integer, or None for a random one in training.
         conditioning: "exact" conditions on all observations of an example. "local" cuts its points
             into blocks of neighbours, and conditions each block on its own points and on those
             nearest to it, at a cost linear in N. An example of no more points than a block and its
             halo stays exact. With "sampled", "diagonal" and "none".
-        block_size: of "local", most points of a block.
-        neighbors: of "local", most further points that a block is conditioned on.
+        block_size: for "local", the largest number of points of a block.
+        neighbors: for "local", the largest number of points of its halo.
         use_bias: adds a learnable constant to each output channel.
         train_bias: whether the bias is trained, as in `ChannelMix`.
         kernel_initializer: for W, [K, c_in, filters]. By default normal with the variance
@@ -223,9 +223,9 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
             self._check_query(query_shape, observations_shape["points"])
         self._build_prior(channels, each=self.prior == "channel")
         radius = DIFFUSION_PER_SPACING * self.spacing
-        # Prior variance that the diffusion leaves, relative to s^2. Features as rough as the prior
-        # would need the scale 1 / kept, far smoother ones 1; between the blocks of a network the
-        # power 2/3 holds mean square and variance best.
+        # `kept` is the prior variance that the diffusion leaves, relative to s^2. Features as rough
+        # as the prior would need the scale 1 / kept, far smoother ones 1. Between the blocks of a
+        # network the power 2/3 keeps mean square and variance best.
         mixture = read_mixture(self.prior_kernel)
         widths = self.length_scale * np.array(mixture.scales)
         kept = np.dot(mixture.weights, (1.0 + 2.0 * (radius / widths) ** 2) ** (-0.5 * dim))
@@ -271,7 +271,7 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
                 spacing = point_spacing(
                     data["points"][observed.any(-1)], variance[observed.any(-1)]
                 )
-            except ValueError:  # never at two points
+            except ValueError:  # no example has two distinct points
                 continue
             lengths[channel] = self.length_scale / self.spacing * spacing
         self._set_level(levels)
@@ -336,14 +336,14 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
         Raises:
             ValueError: with uncertainty="none", or for bad shapes.
         """
-        # TensorFlow Probability takes time and memory to load, and training does without.
+        # TensorFlow Probability takes time and memory to load, and training does not need it.
         from tfpn.distributions.process_values import process_values
 
         way = self._strategy()
         if not way.has_variance:
             raise ValueError(
                 f"{type(self).__name__} {self.name!r} carries no uncertainty "
-                f"(uncertainty={self.uncertainty!r}), so its output is no distribution."
+                f"(uncertainty={self.uncertainty!r}), so its output has no distribution."
             )
         given = self._unpack(observations)
         beside = self._read_beside(way, observations)

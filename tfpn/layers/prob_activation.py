@@ -78,9 +78,9 @@ class ProbActivation(GPLayer):
 class ProbReLU(ProbActivation):
     """Mean and variance of ``relu(f)`` for Gaussian f, elementwise and exact.
 
-    Eq. rectified_moments_mu of the paper (`tfpn.math.rectified_moments`), the moments of
-    `tfpn.distributions.RectifiedNormal`. At variance 0 it is the ordinary ReLU; unobserved entries
-    stay unobserved. Factors and a joint covariance become what `ProbActivation` says.
+    This is eq. rectified_moments_mu of the paper (`tfpn.math.rectified_moments`), the moments of
+    `tfpn.distributions.RectifiedNormal`. At variance 0 it is the ordinary ReLU. Unobserved entries
+    stay unobserved. Factors and a joint covariance change as in `ProbActivation`.
 
     Input and output:
         The observations dict; points [B, N, d] pass through, values and variance [B, N, c].
@@ -103,12 +103,12 @@ class ProbReLU(ProbActivation):
         return config
 
 
-# Keras's activations of several entries at once.
+# Keras's activations that mix several entries.
 _NOT_ELEMENTWISE = ("softmax", "log_softmax", "sparsemax", "glu")
 
 
 def read_activation(activation: ActivationLike) -> Tensor:
-    """The `tfpn.math.activations.Activation` of what `ProbActivation` takes.
+    """Reads a `tfpn.math.activations.Activation` from any argument of `ProbActivation`.
 
     Raises:
         ValueError: for anything else.
@@ -137,7 +137,7 @@ def read_activation(activation: ActivationLike) -> Tensor:
     try:
         function = keras.activations.get(activation)
         found = function(tf.constant([0.25, 0.5]))
-    except Exception as error:  # of the function's own, too
+    except Exception as error:  # including errors of the function itself
         raise ValueError(
             f"activation is {activation!r}, which Keras does not know or which fails on a tensor: "
             f"{type(error).__name__}: {error}"
@@ -146,19 +146,19 @@ def read_activation(activation: ActivationLike) -> Tensor:
         raise ValueError(
             f"activation is {activation!r}, which turns a tensor of the shape (2,) into a "
             f"{type(found).__name__} of the shape {np.shape(found)}: give a function of tensors "
-            "that acts on each entry by itself, such as tf.tanh and not numpy.tanh."
+            "that acts on each entry by itself, such as tf.tanh (not numpy.tanh)."
         )
     return Quadrature(function)
 
 
 def is_linear(activation: ActivationLike) -> bool:
-    """Whether the nonlinearity is none, as far as its kind tells."""
+    """Whether the activation is linear, as far as its type tells."""
     found = read_activation(activation)
     return found in (Rectifier(1.0), Quadrature(keras.activations.linear))
 
 
 def activation_config(activation: ActivationLike) -> Tensor:
-    """What `read_activation` takes, in a form that saving can write down."""
+    """An argument of `read_activation` in the form for saving."""
     read_activation(activation)
     if isinstance(activation, Rectifier):
         return activation.get_config()

@@ -1,4 +1,4 @@
-"""What layers on fields that rotations turn share."""
+"""The base of layers on fields that rotations turn."""
 
 import numbers
 from typing import Any
@@ -12,14 +12,14 @@ class FieldsMixin(Mixin):
     """Checks of field types, for a layer with ``name``; lets a SavedModel hold its kernels."""
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):
-        # TensorFlow refuses dicts with keys that are no strings, such as kernels by frequency.
+        # TensorFlow refuses dicts with keys other than strings, such as kernels by frequency.
         children = dict(super()._trackable_children(save_type, **kwargs))
         if children.pop("kernels", None) is not None:
             children.update({f"kernel_{m}": kernel for m, kernel in self.kernels.items()})
         return children
 
     def _input_fields(self, fields, channels):
-        """The input's type: the given one, or scalars; raises if the channels do not fit."""
+        """The input's type: the given one, or scalars; raises ValueError if it does not fit."""
         fields = ((0, channels),) if fields is None else fields
         if count_channels(fields) != channels:
             raise ValueError(
@@ -40,12 +40,12 @@ class FieldsMixin(Mixin):
 
 
 def fields_config(fields: Any) -> Any:
-    """A field type as nested lists, which saving can write down; None stays None."""
+    """A field type as nested lists, for saving; None stays None."""
     return None if fields is None else [list(pair) for pair in fields]
 
 
 def optional_fields(fields: FieldsLike | None, name: str) -> Any:
-    """`read_fields`, where None stays None."""
+    """`read_fields`, but None stays None."""
     return None if fields is None else read_fields(fields, name)
 
 

@@ -76,10 +76,10 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
             of scalars, or a representation of `equivariance.SO2`.
         num_basis: K, the number of generators; by default 2, or the number of ``flows``.
         in_fields: type of the input; by default all its channels are scalars.
-        frequencies: of rho, on which the flows act; by default 0, 1, 2 and all that input and
-            output have.
-        constraint: "dissipative" generators never amplify, whatever their parameters; "free" ones
-            may, and training them may blow up.
+        frequencies: frequencies of rho, on which the flows act. The default is 0, 1, 2 and all
+            those of input and output.
+        constraint: "dissipative" generators never amplify, for any parameters. "free" ones may, and
+            training them may blow up.
         flows: None, or a list of K Keras layers in place of this layer's own generators, such as
             those that `equivariance.keras_source` writes (for SO2 or O2). The method
             ``generator()`` of each returns C [r, r], B [2, r, r] and S [2, 2, r, r] on one copy of
@@ -97,7 +97,7 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
         noise: "shared" conditions all channels on the mean of their variances (they must be
             observed or missing together at a point); "channel" keeps each block's own, for
             channels seen at different points, at the cost of a factorisation for each channel.
-        kernel: of the prior, as in `PNConv`; one of T Gaussian terms takes T times as long.
+        kernel: the prior's kernel, as in `PNConv`. T Gaussian terms take T times as long.
         uncertainty: "diagonal" returns the exact variance, "none" variance 0 at observed points.
             "sampled" returns draws of the fields with their mean and (by block) variance. The law
             of a draw turns with the input. The draws of a prediction are always the same and do not
@@ -110,7 +110,7 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
             turn with them, so "local" is equivariant up to its error.
         use_bias: adds a learnable constant to each output scalar (a constant vector would not
             rotate).
-        seed: of the generators' random initial parameters, and of draws; None draws one.
+        seed: seed of the generators' random initial parameters, and of draws; None draws one.
         marginal_likelihood_weight: weight of the mean negative log marginal likelihood in the
             loss; 0 leaves it out, and its metric ``<name>_nll`` too.
         marginal_likelihood_trains: "kernel" lets that term reach only the prior's parameters and

@@ -14,7 +14,7 @@ def read_flows(flows: Any) -> Tensor:
     """``flows`` as a list of Keras layers with a method ``generator``, or None.
 
     Raises:
-        ValueError: if it is no such list.
+        ValueError: for anything else.
     """
     if flows is None:
         return None
@@ -28,32 +28,32 @@ def read_flows(flows: Any) -> Tensor:
 
 
 def is_flow(value: Any) -> bool:
-    """Whether it is a Keras layer with a method ``generator``."""
+    """Whether the value is a Keras layer with a method ``generator``."""
     return isinstance(value, keras.layers.Layer) and callable(getattr(value, "generator", None))
 
 
 def build_flow(flow: Layer, name: str, frequencies: Sequence[int]) -> Tensor:
-    """Builds a flow where needed, and checks its generator on one copy of each frequency.
+    """Builds a flow if needed, and checks its generator on one copy of each frequency.
 
     Args:
-        flow: the layer; it is built for fields [batch, 1, 1, r] if it is not built yet.
-        name: for errors.
-        frequencies: those of its r channels, in their order.
+        flow: the layer. If it is not built yet, it is built for fields [batch, 1, 1, r].
+        name: its name in errors.
+        frequencies: the frequencies of its r channels, in their order.
 
     Returns:
-        Its C [r, r], B [2, r, r] and S [2, 2, r, r] as they are now, in float64 NumPy arrays.
+        Its present C [r, r], B [2, r, r] and S [2, 2, r, r], as float64 NumPy arrays.
 
     Raises:
         ValueError: if the generator has other shapes, is not finite, or does not commute with
             rotations.
     """
-    # It needs no TensorFlow, but half a second of sympy.
+    # This import needs no TensorFlow, but half a second for sympy.
     from equivariance import SO2, verify
 
     first, *others = (SO2.irrep(m) for m in frequencies)
     rho = sum(others, first)
     size = rho.dim
-    with tf.init_scope():  # eager, also if it happens inside a tf.function
+    with tf.init_scope():  # eager, even inside a tf.function
         if not flow.built:
             try:
                 flow.build((None, 1, 1, size))
@@ -93,5 +93,5 @@ def generators_of(flows: Any) -> Tensor:
 
 
 def copy_flow(flow: Layer, name: str, dtype: DType) -> Tensor:
-    """A layer of the same configuration, with weights of its own."""
+    """A layer of the same configuration with its own weights."""
     return type(flow).from_config({**flow.get_config(), "name": name, "dtype": dtype})

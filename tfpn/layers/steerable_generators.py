@@ -1,4 +1,4 @@
-"""The flows of a `SteerablePNConv`: generators with parameters of its own, or given layers."""
+"""The flows of a `SteerablePNConv`: generators with its own parameters, or given layers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ class Generators(Mixin):
     """Mix-in for a layer with ``flows``, ``frequencies``, ``num_basis`` and a prior."""
 
     def _build_generators(self):
-        """Makes the parameters of generators of its own; returns the generators."""
+        """Makes the parameters of the layer's own generators; returns the generators."""
         self._family = generator_family(self.frequencies, self.constraint)
         initial = self._initial_generators()
         self.generator_weights = {
@@ -50,7 +50,7 @@ class Generators(Mixin):
         )
 
     def _reset_flows(self):
-        if self.flows:  # which keep what they have learned
+        if self.flows:  # given flows keep their weights
             return
         for name, value in self._initial_generators().items():
             self.generator_weights[name].assign(value)
@@ -59,8 +59,8 @@ class Generators(Mixin):
         """The generators' C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] in float64.
 
         The indices are derivative(s), output, input, of r channels: one copy of each of
-        ``frequencies``. Lengths are in the points' unit. What the layer learns, and ``flows``, are
-        in units of the spacing, ``exp(log_flow_unit)``.
+        ``frequencies``. Lengths are in the points' unit. The layer's weights, and ``flows``, are in
+        units of the spacing, ``exp(log_flow_unit)``.
         """
         if self.flows:
             tensors = generators_of(self.flows)
@@ -77,12 +77,12 @@ class Generators(Mixin):
         `tfpn.math.steerable_kernel`.
         """
         dtype = tf.as_dtype(self.algebra_dtype)
-        # The Gaussian term of the shortest length scale, in whose units the reach is largest.
+        # The term of the shortest length scale: in its units the reach is largest.
         std, length = min(self._kernel().terms(), key=lambda term: float(term[1]))
         flows = Flows(*self.generators(), self.frequencies, std, length, dtype)
         return float(flows.reach), flows.resolution.reaches[-1]
 
 
 def in_unit(generators: Sequence[Any], unit: Any) -> list[Any]:
-    """Generators C, B and S whose lengths are in ``unit``, in the points' unit."""
+    """Converts generators C, B and S with lengths in ``unit`` to the points' unit."""
     return [tensor * unit**order for order, tensor in enumerate(generators)]

@@ -17,7 +17,7 @@ from tfpn.types import Config, FieldsLike, Observations, Tensor
 
 @keras.saving.register_keras_serializable(package="tfpn")
 class SteerableNormalization(FieldsMixin, GPLayer):
-    """`GPNormalization` that commutes with rotations: one scale a block, a shift of scalars alone.
+    """`GPNormalization` that commutes with rotations: a scale for each block, shifts for scalars.
 
     ``values' = gamma (values - m) / q + beta`` and ``variance' = (gamma / q)^2 variance``. Scalars
     are treated as in `GPNormalization`. For fields of frequency 1 or more m and beta are 0, and q^2
@@ -26,8 +26,9 @@ class SteerableNormalization(FieldsMixin, GPLayer):
 
     Args:
         fields: type of the input, as in `SteerablePNConv`.
-        momentum: of the running averages, which begin as plain means over the first batches.
-        epsilon: added to q^2.
+        momentum: momentum of the running averages, which begin as plain means over the first
+            batches.
+        epsilon: a number to add to q^2.
 
     Input and output:
         The observations dict; points [B, N, d] pass through, values and variance [B, N, c].
@@ -91,7 +92,7 @@ class SteerableNormalization(FieldsMixin, GPLayer):
 
     def _update_averages(self, mean, spread, count):
         updates, updates_dtype = self._cast(self.updates), self.updates.dtype
-        # The plain mean of the first batches, so that the initial values are forgotten at once.
+        # The first batches have a plain mean, so that the initial values do not count.
         momentum = tf.minimum(updates / (updates + 1.0), self.momentum)
         for moving, batch in ((self.moving_mean, mean), (self.moving_variance, spread)):
             if moving is None:

@@ -117,14 +117,14 @@ class GatedReLU(FieldsMixin, GPLayer):
                 start += copies
 
     def _closed(self, infinite):
-        """+inf at each output channel of which a component or the gate is unobserved."""
+        """+inf at each output channel with an unobserved component or gate."""
         found = {0: infinite[0][..., : self._kept]} if self._kept else {}
         for m, gates in self._gates():
             found[m] = tf.add_n([*tf.split(infinite[m], 2, axis=-1), infinite[0][..., gates]])
         return spread_blocks(found, self.output_fields)
 
     def _of_draws(self, draws):
-        """``relu(f)`` and ``Phi(g) v`` themselves, of planar parts [B, S, N, ...]."""
+        """``relu(f)`` and ``Phi(g) v`` for planar parts of draws [B, S, N, ...]."""
         found = {0: tf.nn.relu(draws[0][..., : self._kept])} if self._kept else {}
         for m, gates in self._gates():
             open_part = gate_value(draws[0][..., gates])

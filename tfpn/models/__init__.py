@@ -1,6 +1,6 @@
 """Keras models built from the layers."""
 
-# Models may be saved with a metric of it, which Keras has to know to load them.
+# A saved model may hold a metric of this module, which Keras has to know to load it.
 import tfpn.metrics  # noqa: F401
 from tfpn.models.pncnn import PNCNN
 from tfpn.models.steerable_pncnn import SteerablePNCNN

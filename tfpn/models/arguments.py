@@ -21,16 +21,16 @@ def check_arguments(
     neighbors: int,
     **counts: int,
 ) -> Config:
-    """The arguments that all models have, for their configuration.
+    """Checks the arguments that all models have, and returns them for the configuration.
 
     Args:
-        ways: what ``uncertainty`` may be.
+        ways: the choices of ``uncertainty``.
         num_classes, num_outputs, uncertainty, input_noise, feature_noise, conditioning, block_size,
             neighbors: as in the models.
         **counts: positive whole numbers by name.
 
     Raises:
-        ValueError: for a bad one.
+        ValueError: for a bad argument.
     """
     if num_classes is not None and num_outputs is not None:
         raise ValueError(

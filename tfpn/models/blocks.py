@@ -16,9 +16,10 @@ class Block:
 
     Args:
         convolution: layer of features and query points.
-        following: function that makes the layers which follow: a list of layers of features, and
-            a layer of features and, if there are any, weights of the points, or None. It is called
-            when the convolution is built, so that a seed draws the weights in the network's order.
+        following: function that makes the layers after the convolution: a list of layers of
+            features, and a layer of features and (if any) weights of the points, or None. It is
+            called after the convolution is built, so that a seed draws the weights in the network's
+            order.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class Block:
     def connect(
         self, given: Any, query: Tensor | None = None, weights: Tensor | None = None
     ) -> Any:
-        """The symbolic output. ``weights`` say how much points count in the normalisation."""
+        """The symbolic output; ``weights`` are those of points in the normalisation."""
         self.given = given
         features = self.convolve(given, query)
         self.following, self.normalization = self._make_following()
@@ -53,7 +54,7 @@ class Block:
         return self.normalization(features, *beside)
 
     def convolve(self, given: Any, query: Tensor | None = None) -> Any:
-        """What the convolution makes of the block's input."""
+        """The convolution of the block's input."""
         return self.convolution(given, query)
 
     @property
@@ -72,7 +73,7 @@ def channel_block(
     dtype: DType,
     kind: Any = Block,
 ) -> Any:
-    """The block of that number of a network of channels, around its convolution."""
+    """Builds a block of a network of channels around its convolution; ``number`` names it."""
 
     def following() -> tuple[list[Layer], Layer | None]:
         name = f"relu_{number}" if activation == "relu" else f"activation_{number}"

@@ -1,4 +1,4 @@
-"""Checks of all that a model is given, before a step is taken on it."""
+"""Checks all data that you give a model, before it takes a step on them."""
 
 import re
 import warnings
@@ -28,7 +28,7 @@ _FEW_BATCHES = 1000
 
 
 class Checked(Mixin):
-    """Mix-in for the models: Keras's methods, after a check of what they are given.
+    """Mix-in for the models: Keras's methods, which first check their arguments.
 
     Arrays are checked whole, before the first step. So is a `tf.data.Dataset` of known size for
     validation. Other data sets and generators are checked batch by batch, before the step on each
@@ -51,7 +51,7 @@ class Checked(Mixin):
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        """Keras's, after a check of all arrays, those of ``validation_data`` too (see `predict`).
+        """Keras's, after a check of all arrays, including ``validation_data`` (see `predict`).
 
         Args:
             x: the input dict; or a `tf.data.Dataset`, `keras.utils.PyDataset` or generator of
@@ -115,7 +115,7 @@ class Checked(Mixin):
         **kwargs: Any,
     ) -> Any:
         """Keras's, after the checks of `fit`."""
-        # In fit, Keras evaluates what has been checked before.
+        # In fit, Keras evaluates data that were checked before.
         if not kwargs.get("_use_cached_eval_dataset"):
             x, y, sample_weight = self._checked_data(x, y, sample_weight)
         if self.test_function is None:
@@ -205,7 +205,7 @@ class Checked(Mixin):
         return (x, y) if weights is None else (x, y, weights)
 
     def _checked_data(self, x, y, sample_weight=None):
-        """Arrays after checks, as NumPy's; data sets as they are, after a look at their form."""
+        """Checks arrays and returns them as NumPy's; checks only the form of data sets."""
         x = self._checked(x, cast=True)
         if not isinstance(x, dict):
             self._check_first_form(x)
@@ -228,7 +228,7 @@ class Checked(Mixin):
         return x, y, sample_weight
 
     def _checked(self, x, cast=False):
-        """Arrays of the input dict after checks; data sets and generators as they are.
+        """Checks the arrays of the input dict; returns data sets and generators as they are.
 
         ``cast`` says that Keras will cast them to its own float type.
         """
@@ -310,14 +310,14 @@ class Checked(Mixin):
                 raise ValueError(f"validation_data: batch {number}: {said}") from error
 
     def _check_first_form(self, data):
-        """Checks the form of a data set's batches, where it is known without reading from one."""
+        """Checks the form of a data set's batches, if it is known without reading one."""
         if isinstance(data, tf.data.Dataset):
             self._check_form(data.element_spec)
         elif isinstance(data, keras.utils.PyDataset):
             self._check_form(data[0])
 
     def _check_form(self, batch):
-        """Raises unless a batch is the input dict, or a tuple that begins with it."""
+        """Raises an error unless a batch is the input dict, or a tuple that begins with it."""
         x, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
         self._refuse_arrays(x)
         self._check_keys(x)
@@ -331,7 +331,7 @@ class Checked(Mixin):
             check_shape(tuple(y.shape), self._target_rule)
 
     def _autoconvert_optionals(self, step_func):
-        """Keras's, of a step that a check goes before: Keras calls this on what XLA compiles."""
+        """Keras's, for a step after a check: Keras calls this on the function that XLA compiles."""
 
         def checked_step(data):
             here = not tf.distribute.has_strategy() or tf.distribute.in_cross_replica_context()
@@ -345,7 +345,7 @@ class Checked(Mixin):
 
     @tf.autograph.experimental.do_not_convert
     def _checked_batch(self, batch):
-        """The batch, behind assertions that must pass before anything is computed from it."""
+        """The batch, after assertions that must pass before anything is computed from it."""
         self._check_form(batch)
         x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
         found = _input_assertions(x)
@@ -363,7 +363,7 @@ class Checked(Mixin):
 
 
 def _input_assertions(x):
-    """Assertions on the entries of the input dict, which the layers' own cannot make under XLA."""
+    """Assertions on the entries of the input dict, which the layers cannot make under XLA."""
     points, values, variance = (tf.convert_to_tensor(x[key]) for key in KEYS)
     observed = tf.math.is_finite(variance)
     return [

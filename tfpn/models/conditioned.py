@@ -1,4 +1,4 @@
-"""A field model that has read something, and reads on."""
+"""A field model that takes readings one after the other."""
 
 from typing import Any
 
@@ -12,17 +12,17 @@ from tfpn.types import Array, ArrayLike, Distribution, Model, Observations
 
 
 class ConditionedField:
-    """Readings of a field model that arrive one after the other. Made by ``model.conditioned(x)``.
+    """A field model with readings that arrive one after the other, from ``model.conditioned(x)``.
 
-    What kriging computes of N readings is kept: m more take some N^2 m operations in place of N^3,
-    and predictions are those of `predict_field` with all readings. That holds for a model that was
-    adapted and not trained. The layers of a trained network see all readings anew, by
-    `predict_field`, so that it saves nothing.
+    It keeps the results of kriging for N readings. So m more readings take about N^2 m operations
+    instead of N^3. Predictions are those of `predict_field` with all readings. This holds for a
+    model that was adapted but not trained. A trained network sees all readings anew by
+    `predict_field`, so this saves nothing.
 
-    The model's prior stays as it is: after ``adapt`` or ``fit`` condition it anew.
+    The prior stays that of the model at the start. After ``adapt`` or ``fit``, condition it anew.
 
     Args:
-        model: with ``output="field"``.
+        model: a model with ``output="field"``.
         x: the first readings, the observations dict.
     """
 
@@ -52,13 +52,14 @@ class ConditionedField:
     def update(
         self, points: ArrayLike, values: ArrayLike, variance: Any = None
     ) -> "ConditionedField":
-        """Takes in further readings of every example.
+        """Adds further readings of every example.
 
         Args:
-            points: [B, m, d]; of a single example [m, d] will do.
-            values: [B, m, c], NaN where nothing was read; of a single example [m, c], of a single
-                channel [B, m] too.
-            variance: of their noise besides what the model learnt, as for `tfpn.observations`.
+            points: [B, m, d], or [m, d] for a single example.
+            values: [B, m, c], NaN where nothing was read; or [m, c] for a single example, or [B, m]
+                for a single channel.
+            variance: variance of their noise, to which the model adds the noise that it learnt, as
+                for `tfpn.observations`.
 
         Returns:
             The object itself.
@@ -82,15 +83,15 @@ class ConditionedField:
         return self
 
     def predict(self, query: ArrayLike, *, noise: bool = True) -> Distribution:
-        """What would be read at any points, as `predict_field` says of all readings so far.
+        """Predicts readings at any points from all readings so far, as `predict_field` does.
 
         Args:
-            query: [B, M, d]; [1, M, d] or [M, d] for the same ones in all examples.
-            noise: whether the variance is that of a reading or of the field alone.
+            query: [B, M, d], or [1, M, d] or [M, d] for the same points in all examples.
+            noise: whether the variance is that of a reading (True) or of the field alone.
 
         Returns:
-            A `tfp.distributions.Normal` of batch shape [B, M, num_outputs], or of a trained network
-            with uncertainty="sampled" as there.
+            A `tfp.distributions.Normal` of batch shape [B, M, num_outputs]. For a trained network
+            with uncertainty="sampled" as in `predict_field`.
 
         Raises:
             ValueError: for a query of another shape, or that is not finite.
@@ -117,7 +118,7 @@ class ConditionedField:
         own = tf.exp(2.0 * tf.cast(kriging.log_observation_noise, tf.float64))
         kriged = {"values": mean, "variance": variance, "noise": (own * factor)[:, None]}
         kriged = {key: tf.cast(value, kriging.algebra_dtype) for key, value in kriged.items()}
-        # A network that adds nothing.
+        # The untrained network adds nothing.
         none = tf.zeros([*mean.shape[:2], 2 * self._field.sum.outputs], kriging.algebra_dtype)
         moments = self._field.sum(kriged, {"values": none, "variance": none})
         mean, std = self._model._moments_in_units(
@@ -133,7 +134,7 @@ class ConditionedField:
         self._x = {key: np.concatenate([self._x[key], x[key]], axis=1) for key in KEYS}
 
     def _own(self, x):
-        """Points, values and variances as kriging takes them, in float64."""
+        """Points, values and variances for kriging, in float64."""
         values, variance = self._field.units.apply(
             np.asarray(x["values"], np.float64), np.asarray(x["variance"], np.float64)
         )
@@ -142,7 +143,7 @@ class ConditionedField:
         return tuple(tf.constant(np.asarray(t, np.float64)) for t in (points, values, variance))
 
     def _scaled(self, points):
-        # In the dtype that the model's own inputs have.
+        # The points get the dtype of the model's inputs.
         dtype = self._model.inputs_dict["points"].dtype
         return self._model._in_network(tf.convert_to_tensor(points, dtype))
 

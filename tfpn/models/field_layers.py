@@ -1,4 +1,4 @@
-"""What a model of fields has around its network: units, coordinates, and the sum of its parts."""
+"""The layers around the network of a field model: units, coordinates, and the sum of its parts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,20 +12,20 @@ from tfpn.math.uncertainty.sampled import DRAWS
 from tfpn.models.target_scale import TargetScale
 from tfpn.types import Array, Config, Observations, Tensor
 
-# Logarithm of the largest factor by which the network may change the kriging variance.
+# The logarithm of the largest factor by which the network may change the kriging variance.
 _LARGEST_LOG_FACTOR = 3.0
 
 
 class CoordinateScale(GPLayer):
-    """Coordinates times learnt factors, so that dimensions have length scales of their own.
+    """Multiplies coordinates by learnt factors, so that each dimension has its own length scale.
 
-    A length scale l_i for each dimension i is one length scale l in the coordinates
-    ``x_i l / l_i``: so every kernel, flow and closed form holds as it is, in all layers alike. The
-    factors' geometric mean over the dimensions is 1, as their common size is that of l.
+    Length scales l_i of the dimensions i are one length scale l in the coordinates ``x_i l / l_i``.
+    So every kernel, flow and closed form holds unchanged in all layers. The factors' geometric mean
+    over the dimensions is 1, because their common size belongs to l.
 
     Args:
-        groups: for each dimension the number of its factor, from 0; dimensions that share one, such
-            as x, y and z on a sphere, may be turned into each other.
+        groups: the number of each dimension's factor, from 0. Dimensions may share one, such as x,
+            y and z on a sphere, which rotations turn into each other.
     """
 
     def __init__(self, groups: Sequence[int], **kwargs: Any) -> None:
@@ -53,7 +53,7 @@ class CoordinateScale(GPLayer):
 
 
 class ChannelScale(GPLayer):
-    """Values less an offset and over a scale of their channel; variances over its square."""
+    """Subtracts an offset from each channel and divides it by a scale; variances by its square."""
 
     def build(self, values_shape: Any, variance_shape: Any) -> None:
         for name, start in (("offset", "zeros"), ("scale", "ones")):
@@ -66,7 +66,7 @@ class ChannelScale(GPLayer):
         return (self._cast(values) - offset) / scale, self._cast(variance) / tf.square(scale)
 
     def apply(self, values: Array, variance: Array) -> tuple[Array, Array]:
-        """The same of arrays, in float64."""
+        """The same for arrays, in float64."""
         offset, scale = (np.asarray(w, np.float64) for w in (self.offset, self.scale))
         return (values - offset) / scale, variance / np.square(scale)
 
@@ -77,10 +77,10 @@ class ChannelScale(GPLayer):
 
 
 class FieldSum(GPLayer):
-    """Kriging plus what the network adds: mean and variance of readings at the query points.
+    """Kriging plus the network's contribution: mean and variance of readings at the query points.
 
-    With the kriging's mean m_b, variance v_b and noise n_b of the input channels b, and a readout's
-    values r and variances w of two channels for every output a,
+    Kriging has the mean m_b, variance v_b and noise n_b of the input channels b. The readout has
+    values r and variances w, two channels for every output a. The result is
 
         mean_a     = sum_b W_ba m_b + r_a
         latent_a   = exp(h(r_(A+a))) sum_b W_ba^2 v_b + w_a
@@ -90,11 +90,11 @@ class FieldSum(GPLayer):
     kriging mean 0 and the noise 1.
 
     Args:
-        outputs: their number A.
+        outputs: A, the number of outputs.
 
     Output:
         A dict of values, variance and latent [B, M, A], and of draws [B, S, M, A] if the readout
-        has some.
+        has draws.
     """
 
     def __init__(self, outputs: int, **kwargs: Any) -> None:
@@ -112,7 +112,7 @@ class FieldSum(GPLayer):
         kernel, count = self._cast(self.kernel), self.outputs
         added, logs = (readout["values"][..., :count], readout["values"][..., count:])
         squares, factor = tf.square(kernel), self.variance_factor(logs)
-        # Outputs without a channel of the input have noise alone.
+        # Outputs without a channel of the input have only noise.
         noise = tf.matmul(kriged["noise"], squares)
         noise += tf.cast(tf.range(count) >= kernel.shape[0], noise.dtype)
         latent = factor * tf.matmul(kriged["variance"], squares)
@@ -157,7 +157,7 @@ class Stacked(GPLayer):
 
 
 class FieldScale(TargetScale):
-    """`TargetScale` of outputs [..., c, 2], means and variances."""
+    """`TargetScale` for outputs [..., c, 2], means and variances."""
 
     has_moments = True
 
@@ -170,7 +170,7 @@ class FieldScale(TargetScale):
     def channel_statistics(self, values: Array) -> tuple[Array, Array]:
         """Means and standard deviations [c] of an input's channels [B, N, c]; NaN is left out.
 
-        A channel without readings has 0 and 1, one whose readings are all the same the scale 1.
+        A channel without readings has 0 and 1. A channel of equal readings has the scale 1.
         """
         rows = values.reshape(-1, values.shape[-1])
         offset, scale = np.zeros(rows.shape[1]), np.ones(rows.shape[1])
@@ -186,7 +186,7 @@ class FieldScale(TargetScale):
         return offset, scale
 
     def standardised(self, y: Any, outputs: Any) -> Any:
-        """As `TargetScale.standardised`, of means and variances."""
+        """As `TargetScale.standardised`, for means and variances."""
         mean, variance = tf.unstack(outputs, axis=-1)
         y, mean = super().standardised(y, mean)
         if hasattr(y, "shape") and self._fits(y.shape):

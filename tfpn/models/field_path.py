@@ -1,4 +1,4 @@
-"""The way of a field's readings around a network: kriging beside it, and the sum of both."""
+"""The path of a field's readings around a network: kriging beside it, and the sum of both."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,16 +26,16 @@ def read_field(
     kriging_kernel: KernelLike | None,
     **others: Any,
 ) -> Config:
-    """The arguments of a field for the configuration; ``ard`` as a list of groups or False.
+    """Checks the arguments of a field; returns them with ``ard`` as a list of groups or False.
 
     Args:
         output, num_outputs, observation_noise, ard, trend, amplitude, kriging_kernel: as
             in the models.
         dim: d.
-        others: further arguments of the model by name, each with the value it must have.
+        others: further arguments of the model by name, each with the value that it must have.
 
     Raises:
-        ValueError: for bad ones, or a field's arguments without a field.
+        ValueError: for bad arguments, or arguments of a field without a field.
     """
     check_choice("output", output, OUTPUTS)
     check_choice("trend", trend, tuple(TRENDS))
@@ -79,10 +79,10 @@ def read_field(
 
 
 class FieldPath:
-    """Builds what a model of fields has around its network.
+    """Builds the parts of a field model around its network.
 
     Args:
-        config: arguments of the model, those of `read_field` among them.
+        config: arguments of the model, including those of `read_field`.
 
     Attributes:
         scale: the `CoordinateScale`, or None.
@@ -91,7 +91,7 @@ class FieldPath:
         sum: the `FieldSum`.
         given: symbolic observations in the network's coordinates and units.
         features: symbolic observations that the layer "readout" takes.
-        target_scale: what gives its outputs the targets' unit.
+        target_scale: the layer that gives its outputs the targets' unit.
     """
 
     target_scale = FieldScale
@@ -118,7 +118,7 @@ class FieldPath:
         self.features: Any = None
 
     def enter(self, inputs: Any) -> dict[str, Tensor]:
-        """What the network takes: readings less their trend, in coordinates of one scale."""
+        """The network's input: readings minus their trend, in coordinates of one scale."""
         points, self._query = (self._scaled(inputs[key]) for key in ("points", "query"))
         values, variance = self.units(inputs["values"], inputs["variance"])
         self.given = {"points": points, "values": values, "variance": variance}
@@ -135,11 +135,11 @@ class FieldPath:
         return points if self.scale is None else self.scale(points)
 
     def factors(self) -> Any:
-        """By what coordinates are multiplied, [d] or 1."""
+        """The factors of the coordinates, [d] or 1."""
         return 1.0 if self.scale is None else self.scale.factors().numpy()
 
     def features_model(self, inputs: Any) -> Any:
-        """The model of ``given`` and ``features``, of the model's inputs."""
+        """The model from the inputs to ``given`` and ``features``."""
         given = {f"given_{key}": tensor for key, tensor in self.given.items()}
         features = {f"features_{key}": tensor for key, tensor in self.features.items()}
         return keras.Model(inputs, {**given, **features})

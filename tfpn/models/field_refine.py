@@ -1,11 +1,11 @@
-"""A prior of each example's own: the model's, moved as far as the example's readings ask for.
+"""Fits a prior to each example: that of the model, moved as far as the example's readings require.
 
 The logarithms of length scales, standard deviations and coordinate factors have a normal prior
-about those of the model. The most probable ones given an example's readings are
+about those of the model. Their most probable values, given an example's readings, are
 
     theta = argmin  -log p(y | theta) + |theta - theta_model|^2 / (2 spread^2)
 
-So an example of many readings gets parameters of its own, and one of few keeps the model's.
+So an example with many readings gets its own parameters, and one with few keeps the model's.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ class OwnPriors:
     """Finds each example's own prior, and lends it to the model.
 
     Args:
-        path: the `FieldPath` of a model that has been adapted.
+        path: the `FieldPath` of an adapted model.
         spread: standard deviation of the logarithms about the model's.
     """
 
@@ -45,7 +45,7 @@ class OwnPriors:
         self._graph = tf.function(self._loss)
 
     def find(self, observed: tuple[Array, Array, Array]) -> Array:
-        """The most probable parameters of one example, in one row.
+        """Finds the most probable parameters of one example, as one row.
 
         Args:
             observed: points [1, N, d] in the input's unit, values and variance [1, N, c] in the
@@ -69,7 +69,7 @@ class OwnPriors:
 
     @contextlib.contextmanager
     def lent(self, theta: Array) -> Iterator[None]:
-        """The model with an example's parameters, and with its own ones afterwards."""
+        """Context in which the model has an example's parameters; afterwards it has its own."""
         kriging = self._kriging
         kept = [np.asarray(weight) for weight in (*self._weights, kriging.centre, kriging.unit)]
         before = self._factors(self._start[-1]) if self._scale is not None else 1.0

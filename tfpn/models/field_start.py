@@ -1,4 +1,4 @@
-"""The start of a field's prior from data by maximum marginal likelihood, trend and all."""
+"""Starts a field's prior from data by maximum marginal likelihood, including the trend."""
 
 import dataclasses
 import itertools
@@ -21,29 +21,29 @@ NOISE = 1e-3, 3.0
 TREND = 0.03, 30.0
 FACTOR = 1e-3, 1e3
 DOF = 1.0, 1e4
-# Points of an example and, together with their number, examples that are read.
+# The largest number of points of an example, and numbers that limit the examples.
 POINTS = 256
 _WORK = 6e7
-# Of channels with a prior each: readings of every one, for which more examples are read, up to a
-# multiple of the work.
+# If each channel has its own prior, more examples are read until every channel has so many
+# readings, up to a multiple of the work.
 _READINGS = 60
 _MORE = 2.0
 STEPS = 80
-# Where the search starts.
+# Starts of the search.
 _LENGTHS = 0.1, 0.3, 1.0, 3.0
 
 
 @dataclasses.dataclass(frozen=True)
 class _Form:
-    """How the parameters, logarithms in one vector, come apart."""
+    """The layout of the parameters, logarithms in one vector."""
 
     priors: int  # 1, or the number of channels
     trend: int
     factors: int
-    dof: int  # 1 where examples have a factor of their own, or 0
+    dof: int  # 1 if examples have their own factors, otherwise 0
 
     def split(self, theta):
-        """Length scales, signals, noises [priors], trend [p], factors [groups] and dof [0 or 1]."""
+        """Splits into length scales, signals, noises [priors], trend [p], factors and dof."""
         sizes = [*[self.priors] * 3, self.trend, self.factors, self.dof]
         ends = np.cumsum(sizes)
         return [theta[end - size : end] for end, size in zip(ends, sizes, strict=True)]
@@ -65,18 +65,19 @@ def start_field(
 ) -> None:
     """Sets a `Kriging` layer's parameters and a `CoordinateScale`'s factors from data.
 
-    Coordinates start in units of their spread. With ``fit`` all parameters, the factors too, become
-    those of the greatest marginal likelihood on some examples, at most 256 points of each, by a
-    quasi-Newton method in float64. Where channels have priors of their own, examples are added
-    until rare channels have some readings.
+    Coordinates start in units of their spread. With ``fit`` a quasi-Newton method in float64 finds
+    all parameters, including the factors, that maximise the marginal likelihood on some examples,
+    with at most 256 points of each. If channels have their own priors, examples are added until
+    rare channels have some readings.
 
     Args:
-        data: points, values and variance, values of unit size in each channel.
-        kriging: the `Kriging`, built.
-        scale: the `CoordinateScale`, built, or None.
+        data: points, values and variance, with values of unit size in each channel.
+        kriging: the built `Kriging` layer.
+        scale: the built `CoordinateScale`, or None.
         fit: whether to fit.
-        seed: of the choice of points.
-        progress: called with the number of finished steps, of `STEPS`, which all are in the end.
+        seed: seed of the choice of points.
+        progress: a function that is called with the number of finished steps. In the end all of
+            `STEPS` are finished.
     """
     points, values, variance = (np.asarray(data[key], np.float64) for key in KEYS)
     seen = np.isfinite(variance).any(axis=-1)
@@ -85,7 +86,7 @@ def start_field(
     whole = np.sqrt(np.mean(np.square(spread))) or 1.0
     spread = np.where(spread > 1e-9 * whole, spread, whole)
     groups = [] if scale is None else scale.groups
-    # One unit for the dimensions of a group, and for all of them without factors.
+    # The dimensions of a group share one unit; without factors all dimensions do.
     if groups:
         units = np.array(
             [
@@ -113,7 +114,7 @@ def start_field(
     if groups:
         logs = np.log(factors / units)
         scale.log_factors.assign(logs)
-        common = np.exp(np.mean(logs[groups]))  # which the layer takes out
+        common = np.exp(np.mean(logs[groups]))  # the layer removes this common factor
         applied = np.exp(logs)[groups] / common
     else:
         common, applied = 1.0 / whole, 1.0
@@ -129,7 +130,7 @@ def start_field(
 
 
 def _chosen(points, values, variance, seen, priors, seed):
-    """Some examples with some of their observed points, of one length, for the fit."""
+    """Chooses some examples and some of their observed points, equally many, for the fit."""
     rng = np.random.default_rng(seed)
     counts = seen.sum(axis=1)
     order = rng.permutation(np.flatnonzero(counts > 1))
@@ -147,7 +148,7 @@ def _chosen(points, values, variance, seen, priors, seed):
         work += priors * float(size) ** 3
         found += read[example]
         places = np.flatnonzero(seen[example])
-        if len(places) > size and len(picked) % 2:  # neighbours, and in others points anywhere
+        if len(places) > size and len(picked) % 2:  # every other example takes neighbours
             middle = points[example, rng.choice(places)]
             distance = np.abs(points[example, places] - middle).max(axis=-1)
             places = places[np.argsort(distance)]
@@ -201,7 +202,7 @@ class _Likelihood:
             own = dof[0] if self._form.dof else None
             nll = krige_likelihood(observed, self._basis, tf.square(trend), own)
             mean = tf.reduce_sum(nll) / self._count
-            # The factors' common size is that of the length scale.
+            # The factors' common size belongs to the length scale.
             mean += 1e-3 * tf.square(tf.reduce_mean(tf.math.log(factors))) if self._groups else 0.0
         return mean, tape.gradient(mean, theta)
 
@@ -211,7 +212,7 @@ class _Likelihood:
 
 
 def _least(likelihood, theta, form, progress):
-    """The parameters of the least mean, from the best of some starts."""
+    """Minimises the mean from the best of some starts; returns the parameters."""
     from scipy import optimize
 
     if not np.size(likelihood._values):

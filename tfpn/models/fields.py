@@ -1,4 +1,4 @@
-"""Fields at query points: what a model with ``output="field"`` says."""
+"""Fields at query points: the predictions of a model with ``output="field"``."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ from tfpn.models.field_start import STEPS, start_field
 from tfpn.progress import Progress
 from tfpn.types import Array, ArrayLike, Distribution, Mixin, Observations, Tensor, Verbose
 
-# Query points times examples that are read out at once.
+# The largest number of query points times examples that are read out at once.
 _AT_ONCE = 2**15
-# Examples from which the network starts, evenly spread over all.
+# The network starts from so many examples, evenly spread over all.
 _EXAMPLES = 256
 
 
 class FieldPrediction(Mixin):
-    """Mix-in for a model whose ``_field`` is a `FieldPath`, or None where it predicts no field."""
+    """Mix-in for a model whose ``_field`` is a `FieldPath`, or None if it predicts no field."""
 
     _field: Any = None
 
@@ -33,10 +33,10 @@ class FieldPrediction(Mixin):
     def length_scales(self) -> Array:
         """Length scales of the kriging prior in units of the points.
 
-        [d], or [c, d] where each channel has its own prior.
+        They are [d], or [c, d] if each channel has its own prior.
 
         Raises:
-            ValueError: of a model without output="field".
+            ValueError: for a model without output="field".
         """
         lengths = np.exp(np.asarray(self._need_field("length_scales").kriging.log_length_scale))
         dim = self.inputs_dict["points"].shape[-1]
@@ -53,35 +53,34 @@ class FieldPrediction(Mixin):
         batch_size: int = 32,
         verbose: Verbose = "auto",
     ) -> Distribution:
-        """The field at any points, given readings.
+        """Predicts the field at any points from readings.
 
         Args:
             x: the observations dict, without "query".
             query: points [B, M, d], or [1, M, d] for the same ones in all examples.
-            noise: whether the variance is that of a reading at the point, whose noise the model
-                learnt, or that of the field alone.
-            joint: whether covariances between the query points are wanted. They take 40 bytes
-                B c M^2 once asked for, and nothing before.
-            own_prior: None for the model's prior, or a number such as 0.5 for a prior of each
-                example's own, about the model's by so much in the logarithms of length scales and
-                standard deviations (`tfpn.models.field_refine`). It takes some tens of
-                factorisations for each example, which are then predicted one by one, and pays where
-                examples of a hundred readings differ in how smooth they are.
-            batch_size: examples at a time.
+            noise: True for the variance of a reading at the point, with the noise that the model
+                learnt; False for the variance of the field alone.
+            joint: whether to give covariances between the query points. They take 40 bytes B c M^2
+                when you first use them.
+            own_prior: None for the model's prior. A number such as 0.5 gives each example its own
+                prior: the standard deviation of its logarithms of length scales and standard
+                deviations about the model's (`tfpn.models.field_refine`). This takes some tens of
+                factorisations for each example, and predicts them one by one. It pays if examples
+                of about a hundred readings differ in smoothness.
+            batch_size: number of examples at a time.
             verbose: as in `adapt`.
 
         Returns:
-            A `tfp.distributions.Normal` of batch shape [B, M, num_outputs], or with
-            uncertainty="sampled" a `tfp.distributions.MixtureSameFamily` of as many normal
-            distributions as there are draws. With ``joint`` a `tfpn.distributions.ProcessValues` of
-            batch shape [B, num_outputs] and event shape [M], which is normal, and for "sampled" has
-            the mixture's covariance. The contributions of kriging and network are taken as
-            independent.
+            A `tfp.distributions.Normal` of batch shape [B, M, num_outputs]. With
+            uncertainty="sampled" a `tfp.distributions.MixtureSameFamily` with a normal distribution
+            for each draw. With ``joint`` a `tfpn.distributions.ProcessValues` of batch shape
+            [B, num_outputs] and event shape [M]. It is normal, and for "sampled" has the mixture's
+            covariance. The contributions of kriging and network count as independent.
 
         Raises:
-            ValueError: of a model without output="field"; if ``x`` is not the model's input (keys,
-                shapes, entries), or the query has another shape or is not finite; for ``joint``
-                with conditioning="local".
+            ValueError: for a model without output="field"; if ``x`` is not the model's input (keys,
+                shapes, entries); if the query has another shape or is not finite; or for ``joint`` with
+                conditioning="local".
             TypeError: for anything but a dict.
 
         Example:
@@ -113,7 +112,7 @@ class FieldPrediction(Mixin):
         return self._marginals({**x, "query": query}, noise, batch_size, verbose)
 
     def conditioned(self, x: Observations) -> ConditionedField:
-        """The model with readings to which more can be added, without computing all anew.
+        """The model with readings, to which you can add more without computing all anew.
 
         Args:
             x: the first readings, the observations dict.
@@ -122,7 +121,7 @@ class FieldPrediction(Mixin):
             A `ConditionedField`, with ``update(points, values, variance)`` and ``predict(query)``.
 
         Raises:
-            ValueError: of a model without output="field" or with conditioning="local"; if ``x`` is
+            ValueError: for a model without output="field" or with conditioning="local"; if ``x`` is
                 not the model's input.
             TypeError: for anything but a dict.
 
@@ -154,7 +153,7 @@ class FieldPrediction(Mixin):
             verbose: as in `adapt`.
 
         Raises:
-            ValueError: as there.
+            ValueError: as in `Predictive.predict_distribution`.
         """
         if self._field is None:
             return super().predict_distribution(x, batch_size, verbose)
@@ -174,14 +173,14 @@ class FieldPrediction(Mixin):
         unit, (factor, _) = self._unit()[1], self._factor_and_noise()
         draws = (moments[self._way.key] - values[:, None].astype(np.float64)) * unit
         draws = draws * np.sqrt(factor)
-        # Of each draw's own normal distribution what the draws' spread does not hold.
+        # The part of each draw's variance that the spread of the draws does not hold.
         inner = np.maximum(np.square(std) - np.mean(np.square(draws), axis=1), 0.0)
         loc = np.moveaxis(mean[:, None] + draws, 1, -1).astype(dtype)
         scale = np.sqrt(inner)[..., None].astype(dtype) + np.zeros_like(loc)
         return equal_mixture(tfp.distributions.Normal(loc, scale))
 
     def _own_marginals(self, path, x, noise, spread, verbose):
-        """`_marginals` of each example with a prior of its own."""
+        """`_marginals` with each example's own prior."""
         import tensorflow_probability as tfp
 
         priors = OwnPriors(path, spread)
@@ -274,7 +273,7 @@ class FieldPrediction(Mixin):
 
     @property
     def _body_inputs(self):
-        # What kriging says of the readings comes from the layer that takes the query too.
+        # Kriging is in the layer that also takes the query.
         return super()._body_inputs if self._field is None else self.inputs_dict
 
     def _in_network(self, query):
@@ -284,7 +283,7 @@ class FieldPrediction(Mixin):
     def _need_field(self, what):
         if self._field is None:
             raise ValueError(
-                f"{what} is of models of fields: build {type(self).__name__} with "
+                f"{what} works for models of fields only: build {type(self).__name__} with "
                 "num_classes=None, num_outputs=... and output='field'."
             )
         return self._field
@@ -298,7 +297,7 @@ class FieldPrediction(Mixin):
 
     def _adapt_targets(self, data: Any, targets: ArrayLike | None) -> None:
         path = self._field
-        # The outputs' units are those of the input's channels, but for outputs beyond them.
+        # The outputs have the units of the input's channels, except outputs beyond them.
         if path is None or path.sum.outputs > self.inputs_dict["values"].shape[-1]:
             super()._adapt_targets(data, targets)
 
@@ -306,7 +305,7 @@ class FieldPrediction(Mixin):
         if self._field is None:
             super()._fit_first(layer, data, verbose)
             return
-        # Of the same readings: it starts from what kriging found.
+        # It sees the same readings as kriging, so it starts from the prior of kriging.
         kriging = self._field.kriging
         for weight, found in (
             (layer.log_length_scale, kriging.log_length_scale),
@@ -317,7 +316,7 @@ class FieldPrediction(Mixin):
             weight.assign(np.broadcast_to(found if shape else found.mean(), shape))
 
     def _enter(self, data, fit_priors, verbose):
-        """The data as the first convolution takes them, after the start of all that is before."""
+        """Starts all parts before the first convolution; returns the data for the convolution."""
         if self._field is None:
             return super()._enter(data, fit_priors, verbose)
         path, count = self._field, self._field.sum.outputs

@@ -15,12 +15,12 @@ from tfpn.types import Config, DType, Layer, Pooling, Tensor
 
 
 def points_dtype(policy: DType) -> str:
-    """Dtype of a model's inputs and outputs for a policy: there is no algebra in half precision."""
+    """The dtype of a model's inputs and outputs for a policy; it is never half precision."""
     return "float64" if policy.compute_dtype == "float64" else "float32"
 
 
 def read_pooling(pooling: Pooling) -> Any:
-    """ "space", a box as two lists or numbers, or a disc as a dict, which saving can write down."""
+    """Reads "space", a box as two lists or numbers, or a disc as a dict, for saving."""
     if isinstance(pooling, str) and pooling == "space":
         return pooling
     try:
@@ -52,7 +52,7 @@ def pooling_layer(pooling: Pooling, **arguments: Any) -> Any:
     domain: dict[str, Any] = {}
     if pooling != "space":
         domain = {"disc": pooling} if isinstance(pooling, dict) else {"box": pooling}
-    # Features' variances are no measurement's: float32's least one does.
+    # Features' variances are not those of measurements, so the least variance of float32 suffices.
     return IntegralPooling(**domain, double_precision=False, **arguments)
 
 
@@ -76,11 +76,11 @@ def pooling_layers(pooling: Pooling, windows: int, *, stream: int, **arguments: 
 
 
 class OverDraws(keras.layers.Layer):
-    """Outputs of every draw [B, S, outputs] as those of their mixture [B, outputs].
+    """Turns the outputs of every draw [B, S, outputs] into those of their mixture [B, outputs].
 
     Args:
-        num_classes: for logits, which become those of the mean of the draws' probabilities: the log
-            of the mean softmax, or for a single class the logit of the mean sigmoid. None for the
+        num_classes: number of logits. They become those of the draws' mean probabilities: the log
+            of the mean softmax, or for a single class the logit of the mean sigmoid. None gives the
             mean of the outputs.
     """
 

@@ -1,4 +1,4 @@
-"""A model's symbolic inputs, and looks at the data that it starts from."""
+"""A model's symbolic inputs, and checks of the data that it starts from."""
 
 import warnings
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ import numpy as np
 
 from tfpn.types import Array, DType, Tensor
 
-# `adapt` warns of a channel whose mean is so many standard deviations from 0: from there on the
-# fitted noise shows the mean. And the relative deviation of a constant in float32.
+# `adapt` warns of a channel whose mean is so many standard deviations from 0, because the fitted
+# noise then shows the mean. The second number is the relative deviation of a constant in float32.
 _FAR = 10.0
 _ROUNDING = 1e-7
 # Largest ratio of root mean squares for one prior: fitted noise is at least 1e-3 of the largest.
@@ -18,7 +18,7 @@ _UNLIKE = 1e2
 
 
 def network_inputs(dim: int, channels: int, dtype: DType, query: bool = False) -> dict[str, Any]:
-    """Symbolic inputs by name: points, values, variance and, if asked for, query points."""
+    """Symbolic inputs by name: points, values, variance and, with ``query``, query points."""
     sizes = {"points": dim, "values": channels, "variance": channels}
     if query:
         sizes["query"] = dim
@@ -54,10 +54,10 @@ def warn_of_offsets(values: Array, variance: Array, channels: Sequence[int]) -> 
         readings = values[..., channel][np.isfinite(variance[..., channel])].astype(np.float64)
         if readings.size < 2:
             continue
-        # Relative to the largest, whose square may not be a number.
+        # The unit is the largest reading, whose square may overflow.
         largest = np.abs(readings).max() or 1.0
         mean, deviation = (readings / largest).mean(), (readings / largest).std()
-        # A constant has the deviation of its rounding.
+        # A constant has only the deviation of its rounding.
         if _ROUNDING * abs(mean) < deviation < abs(mean) / _FAR:
             far.append(f"{channel} ({largest * mean:.3g}, {largest * deviation:.3g})")
     if far:

@@ -1,4 +1,4 @@
-"""What the models share: their inputs, the checks of them, and the start from data."""
+"""The base of the models: their inputs, checks, and the start from data."""
 
 import functools
 import os
@@ -39,21 +39,21 @@ from tfpn.types import ArrayLike, Config, Layer, PathLike, Tensor, Verbose
 class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
     """Base of the models: a functional Keras model from observations.
 
-    A subclass's constructor builds the layers and hands over those that more is asked of.
+    A subclass's constructor builds the layers, and passes those that the methods use.
 
     Args:
         inputs: from `network_inputs`.
         outputs: the model's symbolic output.
-        config: all arguments of the subclass's constructor, but for ``trainable``, in a form that
-            saving can write down.
+        config: all arguments of the subclass's constructor except ``trainable``, in the form for
+            saving.
         blocks: list of `Block`, in order.
         pooling: the layer that integrates the last block's features, or None.
         head: the layer that follows it, or None.
-        moments: symbolic dict of the means and variances from which the outputs' come: of the
-            pooled features, or of a field.
+        moments: symbolic dict of means and variances, of the pooled features or of a field. Those
+            of the outputs come from them.
         calibrated: None, or for each output the number of the calibration that it shares.
         trainable: as Keras's.
-        field: the `FieldPath` around the network, which says what its outputs are, or None.
+        field: the `FieldPath` around the network, which makes its outputs, or None.
     """
 
     def __init__(
@@ -103,10 +103,10 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         self._config = {**config, "name": self.name}
 
     def __call__(self, inputs, *args, **kwargs):
-        """Keras's, after a look at the keys: Keras takes what it finds in their order.
+        """Keras's, after a check of the keys: Keras takes arrays without keys in their order.
 
-        A list of symbolic tensors is taken in the order of ``inputs``, as Keras's functional models
-        are put together. A list of arrays is refused: nothing says which is which.
+        A list of symbolic tensors has the order of ``inputs``, as in Keras's functional models. A
+        list of arrays raises an error, because it does not name its arrays.
         """
         if isinstance(inputs, (list, tuple)):
             if len(inputs) != len(self.inputs) or not all(map(keras.utils.is_keras_tensor, inputs)):
@@ -125,12 +125,12 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         return super().__call__(inputs, *args, **kwargs)
 
     def _check_missing(self, variance):
-        """Raises ValueError where channels that go together are observed in part."""
+        """Raises ValueError if only some of the channels that go together are observed."""
         if not NOISE[self._config["input_noise"]].each:
             check_shared(variance)
 
     def _check_query(self, x):
-        """The input dict after a check of what it holds beside the observations.
+        """Checks the entries of the input dict other than the observations, and returns the dict.
 
         Query points [1, M, d] become those of all examples.
         """
@@ -144,7 +144,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         return x
 
     def _block_noise(self, variance):
-        """The variances [B, N, blocks] of what may differ in variance; warns where some do."""
+        """The variances [B, N, blocks] of parts that may differ; warns if parts of a block do."""
         return variance
 
     def _scalar_channels(self):
@@ -158,7 +158,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
 
     @property
     def pn_layers(self) -> list[Layer]:
-        """The layers that hold a GP prior: the blocks' convolutions first, and then all others."""
+        """The layers that hold a GP prior: the blocks' convolutions, and then all others."""
         first = [layer for block in self.blocks for layer, _ in block.convolutions]
         others = [layer for layer in self.layers if isinstance(layer, GPPosteriorLayer)]
         return first + [layer for layer in others if layer not in first]
@@ -179,49 +179,50 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         """Starts length scales, flows, signal and noise level from the data, before training.
 
         All convolutions and the pooling take the data's spacing, the median distance to the second
-        nearest neighbour; the first convolution, which sees the raw values, takes their root mean
-        square as well, and with ``fit_priors`` the length scale, signal and noise of the greatest
-        marginal likelihood (`tfpn.fitting.fit_prior`): so it knows the signal, and not only where
-        it was sampled. The pooling measures its integral in units of its box or disc, or of the
-        volume that the points fill. So neither what a model predicts now nor its training depends
-        on the unit of the points, and neither on that of the values, of all channels together or,
-        where each has a prior, of each: drifts and diffusions are learnt in units of the spacing.
+        nearest neighbour. The first convolution sees the raw values, and takes their root mean
+        square, too. With ``fit_priors`` it takes the length scale, signal and noise of the largest
+        marginal likelihood (`tfpn.fitting.fit_prior`). So it knows the signal, and not only the
+        sampling. The pooling measures its integral in units of its box or disc, or of the volume
+        that the points fill. So neither predictions nor training depend on the unit of the points:
+        drifts and diffusions are learnt in units of the spacing. Nor do they depend on the unit of
+        the values, of all channels together or, if each has its own prior, of each channel.
 
-        A regression model takes the targets' means and standard deviations besides (of a field
-        that rotates one deviation for all components, and no mean). From then on its outputs,
-        their distributions and metrics are in the targets' unit, saved and exported models too,
-        while the loss compares targets and outputs in units of the deviations: so training is the
-        same for ``a * targets + b`` as for ``targets``.
+        A regression model also takes the targets' means and standard deviations. (A field that
+        rotates takes one deviation for all components, and no mean.) From then on its outputs,
+        their distributions and metrics are in the targets' unit. This holds for saved and exported
+        models, too. The loss compares targets and outputs in units of the deviations. So training
+        is the same for ``a * targets + b`` as for ``targets``.
 
         Args:
             data: the observations dict, or a `tf.data.Dataset` of such dicts or of tuples that
-                begin with one, of which enough batches for 256 examples are read. Other keys, such
-                as "query", are not read.
-            targets: of a regression model, [B, num_outputs] (or [B] for one output) or
-                [B, M, channels] of fields, NaN where nothing was measured. None leaves the outputs'
-                scale as it is, or takes those of a data set of tuples (observations, targets).
-            fit_priors: whether the first convolution's prior is fitted, which takes some seconds.
+                begin with one. Enough batches for 256 examples are read. Other keys, such as
+                "query", are not read.
+            targets: targets of a regression model, [B, num_outputs] (or [B] for one output), or
+                [B, M, channels] for fields, NaN where nothing was measured. None leaves the
+                outputs' scale, or takes the targets of a data set of tuples (observations,
+                targets).
+            fit_priors: whether to fit the first convolution's prior, which takes some seconds.
             verbose: 0 shows no progress. Otherwise a fit that takes longer than a few seconds
                 shows it on standard error, with the remaining time: as a line that is rewritten,
                 or with 2 and in log files as a new line now and then.
 
         Raises:
             ValueError: if the data are not observations (as `tfpn.observations` makes them) of the
-                model's dimension and channels, if some points are observed in some channels only
-                and the model's ``input_noise`` is "shared", if no example has two distinct
-                observed points, if the square of their spacing is beyond the model's dtype, for a
-                bad ``verbose``, or for an unbatched data set; for targets of another shape or
-                number, infinite ones, an output without any, and targets of a classifier.
-            TypeError: if the data are neither a dict nor a data set, or targets no numbers.
+                model's dimension and channels; if some points are observed in some channels only
+                and the model's ``input_noise`` is "shared"; if no example has two distinct observed
+                points; if the model's dtype cannot hold the square of their spacing; for a bad
+                ``verbose`` or an unbatched data set; for targets of another shape or number, for
+                infinite targets, for an output without a target; or for targets of a classifier.
+            TypeError: if the data are neither a dict nor a data set, or targets are not numbers.
 
         Warns:
             UserWarning: if the points are so far from the origin that their differences have lost
-                their digits, if channels of a point differ in variance and "shared" averages it, if
-                points look like degrees on both sides of the date line, if readings look
-                independent of each other (their length scale then starts at half of their spacing),
-                if a channel's mean is more than ten of its standard deviations from 0, if one of
-                the channels that share a prior is a hundred times as large as another,
-                or if targets are so far from 0 that their differences have lost their digits.
+                their digits; if channels of a point differ in variance and "shared" averages it; if
+                points look like degrees on both sides of the date line; if readings look
+                independent of each other (their length scale then starts at half of their spacing);
+                if a channel's mean is more than ten of its standard deviations from 0; if one of
+                the channels that share a prior is a hundred times as large as another; or if
+                targets are so far from 0 that their differences have lost their digits.
         """
         inputs, given = self.inputs_dict, data
         if isinstance(data, tf.data.Dataset):
@@ -243,7 +244,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         if not NOISE[self._config["input_noise"]].each:
             warn_of_unequal(noise)
         data = self._enter(data, fit_priors, verbose)
-        observed = np.isfinite(data["variance"])  # of as many examples as it leaves
+        observed = np.isfinite(data["variance"])  # of the examples that are left
         warn_of_offsets(data["values"], data["variance"], self._scalar_channels())
         if np.ndim(self.pn_layers[0].log_length_scale) == 0:  # one prior for all channels
             warn_of_sizes(data["values"], data["variance"])
@@ -279,15 +280,15 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         fit_first_prior(layer, data, verbose)
 
     def _enter(self, data, fit_priors, verbose):
-        """The data as the first convolution takes them."""
+        """The data for the first convolution."""
         return data
 
     def _later_spacing(self, spacing):
-        """The spacing of the points that later layers take, by that of the data."""
+        """The spacing of the points of later layers, from that of the data."""
         return spacing
 
     def _adapt_targets(self, data, targets):
-        """Sets the outputs' offsets and scales, from a data set of pairs too."""
+        """Sets the outputs' offsets and scales, also from a data set of pairs."""
         layer = self._target_scale
         if layer is None:
             if targets is not None:
@@ -321,12 +322,12 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
     ) -> None:
         """Keras's, for its own format: the older .h5 cannot be loaded again.
 
-        A file that is replaced stays as it was until all is written (`tfpn.files.write`).
+        An old file stays as it was until the new one is whole (`tfpn.files.write`).
         """
         if str(filepath).endswith((".h5", ".hdf5")):
             raise ValueError(
                 f"filepath must end in .keras, found {str(filepath)!r}: Keras cannot load this "
-                "model from the older format. save_weights('....weights.h5') keeps weights alone."
+                "model from the older format. save_weights('....weights.h5') keeps only weights."
             )
         save = functools.partial(super().save, overwrite=overwrite, zipped=zipped, **kwargs)
         _save(save, filepath, overwrite and zipped is not False)
@@ -334,13 +335,13 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
     def save_weights(
         self, filepath: PathLike, overwrite: bool = True, max_shard_size: Any = None
     ) -> None:
-        """Keras's; a file that is replaced stays as it was until all is written."""
+        """Keras's; an old file stays as it was until the new one is whole."""
         options = {"overwrite": overwrite, "max_shard_size": max_shard_size}
         save = functools.partial(super().save_weights, **options)
         _save(save, filepath, overwrite and max_shard_size is None)
 
     def _run_through_graph(self, inputs, *functions, **named):
-        # Keras clones the layers, for a model of its own class.
+        # Keras clones the layers, to build a model of its own class.
         given = [*functions, *named.values()]
         if any(f.__module__ == keras.models.clone_model.__module__ for f in given if f):
             raise TypeError(
@@ -360,7 +361,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
 
     @classmethod
     def from_config(cls, config: Config, custom_objects: Mapping[str, Any] | None = None) -> Any:
-        """The model of a `get_config`, its frozen layers frozen."""
+        """Builds the model from a `get_config`; frozen layers stay frozen."""
         config = without_gone(config)
         frozen = config.pop("frozen", ())
         model = cls(**config)
@@ -370,12 +371,12 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
 
 
 def _is_concrete(value):
-    """Whether it holds numbers now: an array, or a tensor outside of traced functions."""
+    """Whether the value holds numbers: an array, or a tensor outside of traced functions."""
     return isinstance(value, np.ndarray) or hasattr(value, "numpy")
 
 
 def _save(save, path, single):
-    """Lets Keras write a local file by way of memory, and anything else its own way."""
+    """Lets Keras write a local file through memory, and anything else as usual."""
     if single and isinstance(path, str | os.PathLike) and "://" not in str(path):
         write_by(save, path)
     else:

@@ -70,8 +70,8 @@ class PNCNN(FieldPrediction, PNNetwork):
         amplitude: for fields, "shared"; or "example" if examples differ in how much their values
             vary. The readings of each example then give a factor of its variances, as in a
             multivariate t distribution with learnable degrees of freedom.
-        kriging_kernel: for fields, the kernel of kriging alone, if it is not ``kernel``. A rough
-            kernel costs little there.
+        kriging_kernel: for fields, the kernel of kriging, if it is not ``kernel``. A rough kernel
+            costs little there.
         channels: width of the blocks.
         num_blocks: number of blocks.
         num_basis: basis operators in each convolution.
@@ -92,12 +92,12 @@ class PNCNN(FieldPrediction, PNNetwork):
             ``num_probes`` random probes, as in the paper's PhysioNet experiment (see `PNConv`).
             Only this block may see channels at different points. The others are always exact.
         num_probes: number of probes of "stochastic".
-        seed: of probes and draws, as in `PNConv`.
+        seed: seed of probes and draws, as in `PNConv`.
         activation: the blocks' nonlinearity, as in `ProbActivation`: "relu" (the paper's) or
             another name, such as "leaky_relu" or "gelu". To save a model, a function of your own
             needs a name (no lambda) and `keras.saving.register_keras_serializable`.
         normalization: puts `GPNormalization` after each block (the paper has none).
-        kernel: of all Gaussian processes, as in `PNConv`.
+        kernel: kernel of all Gaussian processes, as in `PNConv`.
         spacing: typical distance between neighbouring points, in units of the points, until
             `adapt` measures it.
         length_per_spacing: initial length scale of every Gaussian process, in units of the spacing.
@@ -111,7 +111,7 @@ class PNCNN(FieldPrediction, PNNetwork):
             mean of their variances counts); "channel" if channels are seen at different points or
             differ in accuracy (exact, one factorisation for each channel).
         observation_noise: initial standard deviation of the learnable measurement noise of the
-            input, in the input's unit; None takes the given variances alone.
+            input, in the input's unit; None takes only the given variances.
         feature_noise: the same for the features that later blocks and the pooling take. Their
             signal starts at 1. It stands for independent errors beyond their variances. Without it
             (None, the paper's model) only the first block is calibrated. A network trained at one
@@ -120,7 +120,7 @@ class PNCNN(FieldPrediction, PNNetwork):
             blocks of at most ``block_size`` neighbours, and conditions each block on its own points
             and the ``neighbors`` points nearest to it. Cost and memory are then linear in N. It
             works with "sampled", "diagonal" and "none".
-        block_size, neighbors: of "local".
+        block_size, neighbors: the sizes for "local".
         marginal_likelihood_weight: lambda in ``loss = task + lambda * L_GP``, with L_GP each
             layer's mean negative log marginal likelihood, summed over the layers. L_GP trains the
             priors' parameters alone.
@@ -214,7 +214,7 @@ class PNCNN(FieldPrediction, PNNetwork):
             channels=channels,
         )
         policy = keras.dtype_policies.get(dtype)
-        dtype = policy.name  # also where it came from the global policy, for reloading
+        dtype = policy.name  # the name reloads even if it came from the global policy
         pooling = read_pooling(pooling)
         query = read_grid(query, pooling)
         config |= read_field(

@@ -1,4 +1,4 @@
-"""What a trained model says: distributions of outputs and features."""
+"""The predictions of a trained model: distributions of outputs and features."""
 
 import functools
 from typing import Any
@@ -26,7 +26,7 @@ from tfpn.types import (
     Verbose,
 )
 
-# Residuals below it, in units of the targets' scale, have squares and sums of them in float64.
+# float64 can hold the squares of smaller residuals, in units of the targets' scale, and their sums.
 _LARGEST_RESIDUAL = 1e150
 
 
@@ -78,7 +78,7 @@ class Predictive(Mixin):
             verbose: as in `adapt`.
 
         Raises:
-            TypeError: if the arguments are of another kind.
+            TypeError: if the arguments have the wrong type.
             ValueError: if the model is neither a classifier of two or more classes nor a regression
                 with a finite variance; if ``x`` is not its input; if labels are not class numbers;
                 if a regression is given ``offsets``; if targets have another shape or are infinite;
@@ -133,7 +133,7 @@ class Predictive(Mixin):
             mean, deviations = (
                 np.asarray(found, np.float64) for found in (predicted.mean(), predicted.stddev())
             )
-            # In units of the outputs' scale, whose square may be beyond the dtype.
+            # The unit is the outputs' scale, whose square may overflow.
             unit = np.broadcast_to(np.abs(self._unit()[1]), targets.shape)
             residuals, variances = (targets - mean) / unit, np.square(deviations / unit)
             limits = np.finfo(before.dtype)
@@ -162,13 +162,13 @@ class Predictive(Mixin):
         self._calibration.assign(after)
 
     def _factor_and_noise(self):
-        """Of each output in float64: 1 and 0 without a calibration."""
+        """Factor and noise of each output in float64; without a calibration 1 and 0."""
         if self._calibration is None:
             return 1.0, 0.0
         return np.exp(np.asarray(self._calibration, np.float64))[:, list(self._calibrated)]
 
     def _predicted(self, network, x, batch_size, verbose):
-        """Keras's predict of this model or a part of it, after checks."""
+        """Keras's predict for this model or a part of it, after checks."""
         x = self._checked(x)
         self._warn_of_few_readings(x, stacklevel=3)
         if isinstance(x, dict):
@@ -201,7 +201,7 @@ class Predictive(Mixin):
         Raises:
             ValueError: if the model pools over the whole space, where the variance is infinite, or
                 has no head; if ``x`` is not the model's input (keys, shapes, entries), has no
-                example, or ``batch_size`` is no positive whole number.
+                example, or ``batch_size`` is not a positive whole number.
         """
         from tfpn.distributions.mixture import smoothed_mixture
         from tfpn.distributions.multivariate_normal import multivariate_normal
@@ -257,7 +257,7 @@ class Predictive(Mixin):
             verbose: as in `adapt`.
 
         Raises:
-            ValueError: if the model is no classifier.
+            ValueError: if the model is not a classifier of two or more classes.
         """
         from scipy import special, stats
 
@@ -269,7 +269,7 @@ class Predictive(Mixin):
         if self._way.draws or not self.finite_variance:
             return special.softmax(self._predicted(self, x, batch_size, verbose), axis=-1)
         logits = self.predict_distribution(x, batch_size=batch_size, verbose=verbose)
-        temperature, offsets = self._temperature.numbers  # The average is over what was before.
+        temperature, offsets = self._temperature.numbers  # the average is over logits before them
         loc, factor = logits.loc.numpy(), temperature * logits.scale_tril.numpy()
         loc = temperature * (loc - offsets.astype(loc.dtype))
         normal = stats.qmc.MultivariateNormalQMC(np.zeros(loc.shape[-1]), seed=0)
@@ -289,7 +289,7 @@ class Predictive(Mixin):
 
     @functools.cached_property
     def _moments(self):
-        """The network up to the pooling: a dict of means, variances and what goes with them."""
+        """The network up to the pooling: a dict of means, variances and the strategy's tensor."""
         return keras.Model(self.inputs_dict, self._moments_output)
 
     def feature_maps(
@@ -299,8 +299,8 @@ class Predictive(Mixin):
 
         Args:
             x: the observations dict.
-            query: points [B, M, d], or [1, M, d] for the same ones in all examples. Beside the
-                results the memory does not grow with their number.
+            query: points [B, M, d], or [1, M, d] for the same ones in all examples. Only the
+                results need memory that grows with their number.
             verbose: as in `adapt`.
 
         Returns:
@@ -317,7 +317,7 @@ class Predictive(Mixin):
         query = self._in_network(query)
         size = self._way.query_points(self._config.get("channels", 1)) or max(query.shape[1], 1)
         examples, count, dim = query.shape
-        if not count:  # of which layers make nothing
+        if not count:  # layers do not take an empty query
             query = tf.zeros([examples, 1, dim], query.dtype)
         parts = [query[:, start : start + size] for start in range(0, query.shape[1], size)]
         before = self._before_blocks
@@ -333,9 +333,9 @@ class Predictive(Mixin):
         return maps
 
     def _checked_with_query(self, x, query):
-        """The input dict after the checks of `predict`, and query points [B, M, d] for it.
+        """Checks the input dict as `predict` does; returns it and query points [B, M, d].
 
-        Where fields are predicted the query takes the place of the input's own, if that has none.
+        For a field model without a query in the input, the query points take its place.
         """
         query = numeric("query", query)
         if isinstance(x, dict) and "query" in self.inputs_dict:
@@ -363,7 +363,7 @@ class Predictive(Mixin):
 
     @property
     def _body_inputs(self):
-        """The symbolic inputs of what comes before the last block."""
+        """The symbolic inputs of the part before the last block."""
         return {key: tensor for key, tensor in self.inputs_dict.items() if key != "query"}
 
     def _in_network(self, query):
@@ -376,12 +376,12 @@ class Predictive(Mixin):
 
 
 def _joined(outputs, count):
-    """Observations dicts of parts of ``count`` points as one: points, values, variance alone."""
+    """Joins observations dicts of ``count`` points each: only points, values and variance."""
     return {key: tf.concat([output[key] for output in outputs], axis=1)[:, :count] for key in KEYS}
 
 
 def not_calibrated(shape: Any, dtype: DType) -> Any:
-    """The network's variance as it is, and no noise."""
+    """Logarithms for the network's variance as it is, without noise."""
     return tf.concat(
         [tf.zeros([1, *shape[1:]], dtype), tf.fill([1, *shape[1:]], tf.constant(-np.inf, dtype))], 0
     )

@@ -1,4 +1,4 @@
-"""The start of a model's priors from data: the fit of the first one, and what is said of it."""
+"""The start of a model's priors from data: the fit of the first prior, and its messages."""
 
 import warnings
 
@@ -10,7 +10,7 @@ from tfpn.types import Layer, Observations, Verbose
 
 
 def fit_first_prior(layer: Layer, data: Observations, verbose: Verbose) -> FittedPrior:
-    """Fits the prior of the first convolution (`GPConvolution.fit_prior`), and says how it goes.
+    """Fits the prior of the first convolution (`GPConvolution.fit_prior`), and shows progress.
 
     Args:
         layer: the convolution.

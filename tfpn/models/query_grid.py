@@ -1,4 +1,4 @@
-"""Points of a region at which a network's blocks are evaluated, whatever was observed."""
+"""A grid of points in a region, at which a network's blocks are evaluated."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ OBSERVED = "observed"
 
 
 def read_grid(query: Any, pooling: Any) -> Any:
-    """`PNCNN`'s ``query`` after checks: "observed", or a number of points along each axis.
+    """Checks `PNCNN`'s ``query``: "observed", or a number of points along each axis.
 
     Raises:
         ValueError: for anything else, or for a number without a box or disc.
@@ -40,12 +40,12 @@ def grid(pooling: Any, dim: int, count: int) -> tuple[Array, float]:
     """Middles of equal parts of a box or of a disc's square, and the largest step between them.
 
     Args:
-        pooling: a box or disc, as `read_pooling` gives it.
+        pooling: a box or disc from `read_pooling`.
         dim: d.
         count: number of parts along each axis.
 
     Returns:
-        Points [M, d]: ``count^d`` of a box, those within a disc.
+        Points [M, d], and the step. A box has ``count^d`` points, a disc those within it.
 
     Example:
 

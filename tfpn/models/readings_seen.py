@@ -1,4 +1,4 @@
-"""How many readings an example has had so far, and a warning of examples with far fewer."""
+"""Counts the readings of examples in training, and warns of examples with far fewer."""
 
 import warnings
 from typing import Any
@@ -8,15 +8,15 @@ import tensorflow as tf
 
 from tfpn.types import Array, Mixin, Tensor
 
-# Of what `adapt` saw: a lower quantile than the least of a hundred is chance.
+# The quantile of the examples in `adapt`. A lower one than the least of a hundred is chance.
 _QUANTILE = 0.01
-# Half of the examples must have fewer readings than this part of that.
+# The warning comes if half of the examples have fewer readings than this part of the quantile.
 _FAR_FEWER = 2.0 / 3.0
 _LEAST_RATE = 0.01
 
 
 class ReadingsSeen(Mixin):
-    """Mix-in for the models: warns once if predictions are asked of far sparser examples.
+    """Mix-in for the models: warns once if you predict for far sparser examples.
 
     A reading is an observed entry. The model keeps two numbers. The first is what 99 % of the
     examples in `adapt` have or exceed. The second is the mean over training steps of the fewest
@@ -24,8 +24,8 @@ class ReadingsSeen(Mixin):
     """
 
     def _prepare_readings(self):
-        """To be called by the constructor."""
-        # No weight of Keras's: a clone by `keras.models.clone_model` has none beside its layers'.
+        """Makes the state. Call it in the constructor."""
+        # This is not a Keras weight: a clone by `keras.models.clone_model` has only its layers'.
         self._readings = tf.Variable(
             [np.inf, np.inf],
             trainable=False,
@@ -36,14 +36,14 @@ class ReadingsSeen(Mixin):
         self._told_of_readings = False
 
     def _adapt_readings(self, variance: Array) -> None:
-        """Takes note of what `adapt` sees, [B, N, c]."""
+        """Records the readings that `adapt` sees, from their variance [B, N, c]."""
         number = np.isfinite(variance).sum((1, 2))
         self._readings.assign([np.quantile(number, _QUANTILE, method="lower"), np.inf])
 
     def _train_readings(self, variance: Tensor) -> None:
-        """Takes note of a training step's batch, [B, N, c]."""
+        """Records the readings of a training batch, from their variance [B, N, c]."""
         number = tf.math.count_nonzero(tf.math.is_finite(variance), axis=[1, 2], dtype=tf.float32)
-        fewest = tf.reduce_min(number)  # +inf of a replica without examples
+        fewest = tf.reduce_min(number)  # +inf on a replica without examples
         adapted, trained = tf.unstack(tf.convert_to_tensor(self._readings))
         step = tf.cast(self.optimizer.iterations, tf.float32)
         rate = tf.maximum(1.0 / tf.maximum(step, 1.0), _LEAST_RATE)
@@ -51,7 +51,7 @@ class ReadingsSeen(Mixin):
         self._readings.assign(tf.stack([adapted, tf.where(tf.math.is_inf(fewest), trained, mean)]))
 
     def _warn_of_few_readings(self, x: Any, stacklevel: int) -> None:
-        """Warns, once, if arrays hold far fewer readings an example than the model has seen."""
+        """Warns once if examples have far fewer readings than the model has seen."""
         if self._told_of_readings or not isinstance(x, dict):
             return
         seen = float(np.min(self._readings.numpy()))
@@ -72,12 +72,12 @@ class ReadingsSeen(Mixin):
         store["readings"] = self._readings.numpy()
 
     def load_own_variables(self, store: Any) -> None:
-        """Keras's; of models stored without the numbers of readings they stay as they are."""
+        """Keras's; a file without the numbers of readings leaves them unchanged."""
         weights = self._trainable_variables + self._non_trainable_variables
         stored = set(store.keys()) - {"readings"}
         if stored != {f"{place}" for place in range(len(weights))}:
             raise ValueError(
-                f"{self.name} has {len(weights)} weights beside its layers', the file "
+                f"{self.name} has {len(weights)} weights beside its layers', but the file has "
                 f"{len(stored)}."
             )
         for place, weight in enumerate(weights):

@@ -1,4 +1,4 @@
-"""Fields read out at many points: piece by piece, so that memory does not grow with them."""
+"""Reads fields out at many points piece by piece, so that memory does not grow with them."""
 
 import functools
 import math
@@ -14,12 +14,12 @@ from tfpn.math.pieces import piece_length
 from tfpn.models.shown import in_batches, predict_shown
 from tfpn.types import Array, Mixin, Observations, Verbose
 
-# Query points times examples of a batch up to which `predict` reads fields out in one go.
+# `predict` reads fields out at once up to so many query points times examples of a batch.
 _BATCH_QUERY = 2**14
 
 
 class FieldReadout(Mixin):
-    """Mix-in for a model with the input "query": its predictions at any number of points.
+    """Mix-in for a model with the input "query": predictions at any number of points.
 
     The model has a ``_readout_input``, the symbolic observations that its last layer "readout"
     takes, or None if it has no such input.
@@ -35,8 +35,8 @@ class FieldReadout(Mixin):
     ) -> Array:
         """As `PNCNN.predict`.
 
-        Fields at very many query points are read out piece by piece, so that beside the result the
-        memory does not grow with their number.
+        Fields at very many query points are read out piece by piece. So only the result needs
+        memory that grows with their number.
         """
         if not self._at_many_points(x, batch_size or 32):
             return super().predict(x, batch_size, verbose, steps, callbacks)
@@ -46,11 +46,11 @@ class FieldReadout(Mixin):
         return (raw * unit + offset).astype(raw.dtype)
 
     def _at_many_points(self, x, batch_size):
-        """Whether arrays ask for fields at more points than `predict` takes at once."""
+        """Whether arrays hold more query points than `predict` takes at once."""
         if self._readout_input is None or not isinstance(x, dict):
             return False
         points, query = (np.shape(x.get(key, ())) for key in ("points", "query"))
-        if not len(points) == len(query) == 3:  # an error elsewhere
+        if not len(points) == len(query) == 3:  # another check raises the error
             return False
         draws = self._config["num_samples"] if self._way.draws else 1
         together = _BATCH_QUERY // (draws * max(1, min(batch_size, len(x["points"]))))
@@ -63,7 +63,7 @@ class FieldReadout(Mixin):
 
     @functools.cached_property
     def _readout(self):
-        """The last convolution, of the body's features and query points."""
+        """The last convolution, from the body's features and query points."""
         tensors = {**self._readout_input, "query": self.inputs_dict["query"]}
         given = {
             key: keras.Input(tensor.shape[1:], dtype=tensor.dtype, name=key)
@@ -73,14 +73,14 @@ class FieldReadout(Mixin):
         return keras.Model(given, self.get_layer("readout")(observations, given["query"]))
 
     def _read_out(self, x, batch_size, verbose, **options):
-        """What `_moments` gives at the query points, piece by piece, the features once."""
+        """`_moments` at the query points, piece by piece; the features are computed once."""
         x = self._checked(x)
         batches = in_batches(self._body, x, batch_size)
         features = predict_shown(self._body, batches, verbose, **options)
         query = np.asarray(x["query"], self.inputs_dict["query"].dtype)
         examples, count = query.shape[:2]
         pieces = math.ceil(count / piece_length(1, features["points"].shape[1]))
-        # Of equal length, for `predict` to stack: the last one repeats the last point.
+        # `predict` stacks pieces, so they have equal lengths: the last one repeats the last point.
         length = math.ceil(count / pieces)
         query = np.pad(query, [(0, 0), (0, pieces * length - count), (0, 0)], mode="edge")
 
@@ -95,7 +95,7 @@ class FieldReadout(Mixin):
             for tensor in self._readout.inputs
         }
         data = tf.data.Dataset.from_generator(given, output_signature=signature)
-        # Of known length, without which Keras warns at its end.
+        # Keras warns at the end of a data set of unknown length.
         data = data.apply(tf.data.experimental.assert_cardinality(examples * pieces))
         found = predict_shown(self._readout, data, verbose, "pieces")
         return {key: _whole(found[key], examples, pieces, count) for key in found}
@@ -127,7 +127,7 @@ class FieldReadout(Mixin):
 
 
 def _whole(pieces, examples, parts, count):
-    """Pieces [B P, ..., m, c] along the points put together, [B, ..., count, c]."""
+    """Joins pieces [B P, ..., m, c] along the points, to [B, ..., count, c]."""
     pieces = pieces.reshape(examples, parts, *pieces.shape[1:])
     whole = np.moveaxis(pieces, 1, -3)
     return whole.reshape(*whole.shape[:-3], -1, whole.shape[-1])[..., :count, :]

@@ -23,7 +23,7 @@ def read_block_frequencies(frequencies: Sequence[int]) -> list[int]:
 
 
 def check_flow(flow: Layer | None, frequencies: Sequence[int], fields: Mapping[str, Any]) -> None:
-    """Raises ValueError unless a flow can act on the fields, by the name of their argument."""
+    """Raises ValueError unless a flow can act on the fields; ``fields`` has argument names."""
     if flow is None:
         return
     if not is_flow(flow):
@@ -35,16 +35,15 @@ def check_flow(flow: Layer | None, frequencies: Sequence[int], fields: Mapping[s
         missing = sorted({m for m, _ in pairs or ()} - set(frequencies))
         if missing:
             raise ValueError(
-                f"{name} {pairs} has the frequencies {missing}, but the flow acts on the "
-                f"frequencies {tuple(frequencies)} alone: give a flow and frequencies that "
-                "have them."
+                f"{name} {pairs} has the frequencies {missing}, but the flow acts only on the "
+                f"frequencies {tuple(frequencies)}: give a flow and frequencies that have them."
             )
 
 
 def check_out_fields(
     out_fields: Any, num_classes: int | None, num_outputs: int | None, pooling: Pooling
 ) -> None:
-    """Raises ValueError for arguments that do not go with fields as the output."""
+    """Raises ValueError for arguments that do not fit fields as the output."""
     if out_fields is None:
         return
     for name, value in (("num_classes", num_classes), ("num_outputs", num_outputs)):

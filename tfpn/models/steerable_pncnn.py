@@ -63,7 +63,7 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
     temperature. A field of frequency m has two components, and a rotation by t turns them by m t
     (1: vectors, such as wind).
 
-    With ``num_classes`` or ``num_outputs`` the last block leads to scalars alone, as many as the
+    With ``num_classes`` or ``num_outputs`` the last block leads to only scalars, as many as the
     other blocks have channels. Their integrals over the plane and a linear head give logits or
     numbers that no rotation changes. With ``out_fields`` a last convolution reads fields out at
     the points of a further input, "query".
@@ -100,7 +100,7 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             `equivariance.SO2`; with ``num_classes=None``.
         copies: number of fields of each frequency in the blocks; 26 fields of the frequencies 0, 1
             and 2 have 130 channels.
-        frequencies: of the fields in the blocks; 0 must be among them, as scalars gate the others.
+        frequencies: frequencies of the fields in the blocks. Include 0: scalars gate the others.
         num_blocks: number of blocks.
         num_basis: flows (coupled PDEs) in each convolution.
         in_fields: type of the input; 1 is one scalar.
@@ -111,17 +111,17 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
         constraint: "dissipative" flows never amplify; "free" ones may (see `SteerablePNConv`).
         uncertainty: "diagonal" carries mean and variance through the network, "none" the means
             only, "sampled" draws of the fields (see above).
-        num_samples, num_training_samples, num_waves: of "sampled", as in `PNCNN`.
+        num_samples, num_training_samples, num_waves: for "sampled", as in `PNCNN`.
         normalization: puts `SteerableNormalization` after each block.
         kernel, spacing, input_noise, observation_noise, feature_noise, marginal_likelihood_weight,
             dtype: as in `PNCNN`. A kernel other than "rbf" takes some 12 times as long.
         conditioning, block_size, neighbors: as in `PNCNN`; "local" is equivariant up to its error.
         pooling: "space", or a disc ``{"centre": (x, y), "radius": r}``, which makes the outputs
             Gaussian; or a box ``(low, high)``, see above. Not for ``out_fields``.
-        seed: of the flows' random initial parameters and of draws; None takes one from Python's
-            `random` for the flows. All other weights start from Keras's generator. To get the same
-            model each time, whatever the ``seed``, call ``keras.utils.set_random_seed(0)`` before
-            you build it.
+        seed: seed of the flows' random initial parameters and of draws. None takes one from
+            Python's `random` for the flows. All other weights start from Keras's generator. To get
+            the same model each time with any ``seed``, call ``keras.utils.set_random_seed(0)``
+            before you build it.
 
     Input:
         The observations dict: points [B, N, 2], values and variance [B, N, channels of
@@ -216,7 +216,7 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
         seed = None if seed is None else check_seed(seed)
         check_flow(flow, frequencies, {"in_fields": in_fields, "out_fields": out_fields})
         policy = keras.dtype_policies.get(dtype)
-        dtype = policy.name  # also where it came from the global policy, for reloading
+        dtype = policy.name  # the name reloads even if it came from the global policy
         config |= {
             "out_fields": out_fields,
             "frequencies": frequencies,
@@ -354,7 +354,7 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
     def predict_distribution(
         self, x: Observations, batch_size: int = 32, verbose: Verbose = "auto"
     ) -> Distribution:
-        """The outputs as jointly normal variables or a mixture, the values of fields at each point.
+        """The outputs' joint distribution; for fields, the values at each point.
 
         With ``out_fields`` this is a `tfp.distributions.Normal` of the fields' values [B, M,
         channels]. The variance is that of the last convolution's Gaussian process, one for all
@@ -370,8 +370,9 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             batch_size, verbose: as in `PNCNN.predict_distribution`.
 
         Raises:
-            ValueError: if the variance is infinite (pooling="space") or not there
-                (uncertainty="none"), if the model has no head, or as there.
+            ValueError: if the variance is infinite (pooling="space") or missing
+                (uncertainty="none"); if the model has no head; or as in
+                `PNCNN.predict_distribution` for ``x`` and ``batch_size``.
         """
         if self._config["out_fields"] is None:
             return super().predict_distribution(x, batch_size, verbose)

@@ -1,4 +1,4 @@
-"""Targets of regression in units of their own: offsets and scales, and a look at them before `fit`.
+"""Offsets and scales of regression targets, and checks of targets before `fit`.
 
 A network's raw outputs are of order 1, but targets may be temperatures in kelvin or incomes in
 cents. So a model's outputs are ``offset + scale * raw``. Its loss subtracts the offset from targets
@@ -85,7 +85,7 @@ class TargetScale(keras.layers.Layer):
             mean = np.mean(found / largest) * largest if len(block) == 1 else 0.0
             spread = np.sqrt(np.mean(np.square((found - mean) / largest))) * largest
             offset[block] = mean
-            if spread > 1e-12 * largest:  # else all are the same, but for the mean's rounding
+            if spread > 1e-12 * largest:  # otherwise all are the same up to the mean's rounding
                 relative = (found - mean) / spread
                 clear = relative[np.abs(relative) > 0.1][0]
                 scale[block] = np.copysign(spread, clear) if len(block) == 1 else spread
@@ -99,7 +99,7 @@ class TargetScale(keras.layers.Layer):
                 measured.
 
         Raises:
-            TypeError: if they are no numbers.
+            TypeError: if they are not numbers.
             ValueError: for another shape, infinite targets, an output without any, or a scale that
                 the weights' dtype does not hold.
 
@@ -172,12 +172,12 @@ def first_targets(batches: Any, layer: Layer, count: int = 256) -> Any:
 def warn_before_fit(
     model: Model, layer: Layer, x: Any, y: Any, validation_split: float, validation_data: Any
 ) -> None:
-    """Warns of targets far from unit scale and of classes that are held back whole.
+    """Warns of targets far from unit scale, and of classes that only held-back data have.
 
     Args:
         model: the model.
         layer: its `TargetScale`, or None for a classifier.
-        x, y, validation_split, validation_data: what its `fit` was given.
+        x, y, validation_split, validation_data: the arguments of its `fit`.
     """
     if layer is not None:
         _warn_of_scale(layer, x, y)
@@ -193,7 +193,7 @@ def _warn_of_scale(layer, x, y):
         y = first_targets(some, layer, 1)
     try:
         y = np.asarray(y, np.float64)
-    except (TypeError, ValueError):  # What is wrong with the targets, the check of them says.
+    except (TypeError, ValueError):  # the check of the targets reports the error
         return
     if not y.ndim or not layer._fits(y.shape):
         return

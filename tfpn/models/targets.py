@@ -1,4 +1,4 @@
-"""Targets and sample weights: what a loss takes of them, and which targets were not measured."""
+"""Targets and sample weights: what a loss takes, and which targets were not measured."""
 
 import numbers
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfpn.losses import FUNCTIONS
 from tfpn.types import Tensor
 
-# Means over the last axis of a function of a single target and output.
+# Losses that are means over the last axis of a function of a single target and output.
 _ENTRYWISE = (
     keras.losses.mean_squared_error,
     keras.losses.mean_absolute_error,
@@ -26,28 +26,28 @@ _DISTRIBUTIONS = (
     keras.losses.categorical_focal_crossentropy,
     keras.losses.kl_divergence,
 )
-# Of the entries, and not of the examples: a mean over some of the entries is well defined.
+# Reductions to a mean of entries: a mean over some of the entries is then well defined.
 _MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
 
 
 class Rule(NamedTuple):
-    """What targets a loss takes."""
+    """The targets that a loss takes."""
 
     loss: str  # its name, for messages
     classes: int | None = None  # targets are labels, from 0 to this less 1
     ignored: int | None = None  # the label that the loss passes over
-    shape: tuple | None = None  # of the targets, with None for free axes; None if any will do
+    shape: tuple | None = None  # the targets' shape, with None for free axes; None for any shape
     probabilities: bool = False  # targets lie in [0, 1]
     missing: bool = False  # NaN is left out of the loss
-    moments: bool = False  # it takes the variance of each output besides its mean
+    moments: bool = False  # it takes mean and variance of each output
 
 
 def rule_of(loss: Any, outputs: Any, several: bool, moments: bool = False) -> "Rule":
     """The rule of a compiled loss.
 
     Args:
-        loss: what `compile` was given: a name, a function, a `keras.losses.Loss`, or one of them in
-            a list or dict.
+        loss: the loss given to `compile`: a name, a function, a `keras.losses.Loss`, or one of them
+            in a list or dict.
         outputs: the model's symbolic outputs.
         several: whether an example has several targets, so that some may not be measured.
         moments: whether the outputs are means and variances, along a last axis of their own.
@@ -81,7 +81,7 @@ def rule_of(loss: Any, outputs: Any, several: bool, moments: bool = False) -> "R
 
 
 def _function(loss):
-    """Keras's function of a loss, or the loss where it is of another make."""
+    """Keras's function of a loss, or the loss itself if it is not Keras's."""
     plain = getattr(type(loss), "call", None) is keras.losses.MeanSquaredError.call
     return loss.fn if plain else loss
 
@@ -120,12 +120,12 @@ def read_targets(y: Any, name: str = "y") -> Any:
 
 
 def check_targets(y: Any, rule: Any, examples: int, points: Tensor | None = None) -> None:
-    """Raises ValueError for an array that is not what the loss takes, with the first example.
+    """Raises ValueError for an array that the loss does not take; it names the first example.
 
     Args:
         y: from `read_targets`.
         rule: from `rule_of`.
-        examples: the number of them.
+        examples: number of examples.
         points: number of query points, if there are any.
     """
     check_shape(y.shape, rule, examples, points)
@@ -177,7 +177,7 @@ _WHERE_MISSING = (
 def check_shape(
     found: Tensor, rule: Any, examples: int | None = None, points: Tensor | None = None
 ) -> None:
-    """Raises ValueError where the shape of the targets is known not to be what the loss takes."""
+    """Raises ValueError if the known part of the targets' shape does not fit the loss."""
     if examples is not None and (not found or found[0] != examples):
         raise ValueError(
             f"y has the shape {tuple(found)}, but x has {examples} examples: give as many targets."
@@ -187,7 +187,7 @@ def check_shape(
     expected = (examples, *rule.shape[1:])
     if points is not None and len(expected) > 1:
         expected = (examples, points, *expected[2:])
-    # As Keras does, an axis of length 1 may be left out or added at the end.
+    # As in Keras, an axis of length 1 may be left out or added at the end.
     forms = [expected, (*expected, 1)] + [expected[:-1]] * (len(expected) > 1 == expected[-1])
     if not any(tf.TensorShape(found).is_compatible_with(form) for form in forms):
         sizes = ("B" if examples is None else examples, *expected[1:])
@@ -222,7 +222,7 @@ def check_class_weight(weights: Any) -> None:
 
 
 def check_weights(weights: Any, examples: int, rule: Any, points: int | None = None) -> None:
-    """Raises ValueError for sample weights that are not finite or of a shape that has no meaning.
+    """Raises ValueError for sample weights that are not finite, or whose shape has no meaning.
 
     Args:
         weights: from `read_targets`.
@@ -235,7 +235,7 @@ def check_weights(weights: Any, examples: int, rule: Any, points: int | None = N
             "weight."
         )
     if rule.shape is not None:
-        # Those of the loss's values; where targets may be missing each entry has one.
+        # The axes of the loss's values; if targets may be missing, each entry has a weight.
         kept = len(rule.shape) - (rule.classes is None and not rule.missing)
         inner = (points if size is None else size for size in rule.shape[1:kept])
         sizes = (examples, *inner)
@@ -254,13 +254,13 @@ def check_weights(weights: Any, examples: int, rule: Any, points: int | None = N
 
 
 def assertions(y: Any, weights: Any, rule: Any) -> Any:
-    """Assertions that a batch's targets and weights are what `check_targets` lets pass."""
+    """Assertions that `check_targets` would accept a batch's targets and weights."""
     found = []
 
     def want(good, message):
         axes = list(range(1, len(good.shape)))
         good = tf.reduce_all(good, axis=axes)
-        first = tf.where(~good)[:1, 0]  # of a batch that may be empty on a replica
+        first = tf.where(~good)[:1, 0]  # the batch may be empty on a replica
         found.append(tf.debugging.Assert(tf.reduce_all(good), [message, first]))
 
     if y is not None:
@@ -306,7 +306,7 @@ def takes_moments(loss: Any) -> bool:
 
 
 def entries(y: Any, y_pred: Tensor, weights: Any, *, pairs: bool = False) -> Any:
-    """Targets and outputs with an axis of length 1 behind, and weights of 0 where y is NaN.
+    """Targets and outputs with a last axis of length 1, and weights of 0 where y is NaN.
 
     In this form an entrywise loss or metric is a function of each single entry. Its weighted mean
     over all entries is then the mean over the entries that were measured.
@@ -318,15 +318,15 @@ def entries(y: Any, y_pred: Tensor, weights: Any, *, pairs: bool = False) -> Any
         pairs: whether outputs are means and variances [B, ..., K, 2], which stay as they are.
 
     Returns:
-        Targets and outputs [B, ..., K, 1], weights as `y_pred` or None, and the mask of what was
-        measured as `y_pred`.
+        Targets and outputs [B, ..., K, 1], weights in the shape of ``y_pred`` or None, and in the
+        same shape the mask of measured targets.
     """
     y_pred = tf.convert_to_tensor(y_pred)
     outputs = y_pred if pairs else y_pred[..., None]
     y_pred = outputs[..., 0]
     y = tf.cast(tf.reshape(y, tf.shape(y_pred)), y_pred.dtype)
     measured = ~tf.math.is_nan(y)
-    y = tf.where(measured, y, tf.stop_gradient(y_pred))  # whatever is finite will do
+    y = tf.where(measured, y, tf.stop_gradient(y_pred))  # any finite number serves
     if weights is not None:
         weights = tf.cast(weights, y_pred.dtype)
         ones = [1] * (len(y_pred.shape) - len(weights.shape))
@@ -335,7 +335,7 @@ def entries(y: Any, y_pred: Tensor, weights: Any, *, pairs: bool = False) -> Any
 
 
 def is_entrywise(metric: Any) -> bool:
-    """Whether a metric is a mean over entries, so that it is one over some of them too."""
+    """Whether a metric is a mean over entries, so that it can be one over some of them."""
     if type(metric) is keras.metrics.RootMeanSquaredError:
         return True
     plain = type(metric).update_state is keras.metrics.MeanSquaredError.update_state

@@ -37,7 +37,7 @@ class Temperature(keras.layers.Layer):
         return float(self.temperature.numpy()), np.asarray(self.offsets, np.float64)
 
     def calibrated(self, probabilities: Array) -> Array:
-        """Probabilities [B, K] of logits before this layer, as those of the logits after it."""
+        """Turns probabilities of the logits before this layer into those after it, [B, K]."""
         temperature, offsets = self.numbers
         if temperature == 1.0 and not offsets.any():
             return probabilities
@@ -55,7 +55,7 @@ def calibrate_classifier(
     layer = model._temperature
     found = model.predict_proba(x, batch_size=batch_size, verbose=verbose)
     probabilities = np.asarray(found, np.float64)
-    # As if nothing had been calibrated before.
+    # An earlier calibration does not count.
     temperature, before = layer.numbers
     logs = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
     found, after = fit_temperature(temperature * (logs - before), labels, offsets)
@@ -66,13 +66,13 @@ def calibrate_classifier(
 def fit_temperature(logits: Array, labels: Array, offsets: bool = False) -> tuple[float, Array]:
     """T and b of largest posterior density for labels ~ softmax(logits / T + b).
 
-    log T and each class's b have standard normal priors. These weigh as much as an example or so,
-    and keep T finite where every label is the most probable one.
+    log T and each class's b have standard normal priors. These weigh as much as about one example.
+    They keep T finite if every label is the most probable one.
 
     Args:
-        logits: [B, K]; logarithms of probabilities will do.
+        logits: [B, K], logits or logarithms of probabilities.
         labels: class numbers [B].
-        offsets: whether b is fitted; it is 0 otherwise.
+        offsets: whether to fit b; otherwise it is 0.
 
     Returns:
         T and b [K].
@@ -98,7 +98,7 @@ def fit_temperature(logits: Array, labels: Array, offsets: bool = False) -> tupl
         value = 0.5 * np.sum(np.square(numbers)) - np.sum(scores[rows, labels])
         return value, gradient + numbers
 
-    # e^-7 is 1 in 1,100. From a coarse look, as the prior might add a second maximum.
+    # e^-7 is 1 in 1,100. The search starts from a coarse grid: the prior may add a second maximum.
     grid = np.linspace(-7.0, 7.0, 57)
     none = np.zeros(classes)
     start = grid[np.argmin([loss(np.append(log, none))[0] for log in grid])]
@@ -107,7 +107,7 @@ def fit_temperature(logits: Array, labels: Array, offsets: bool = False) -> tupl
     found = optimize.minimize(
         loss, np.append(start, none), jac=True, bounds=bounds, method="L-BFGS-B", options=options
     )
-    if offsets:  # which may move the temperature further
+    if offsets:  # offsets may move the temperature further
         bounds[0] = (-7.0, 7.0)
         found = optimize.minimize(
             loss, found.x, jac=True, bounds=bounds, method="L-BFGS-B", options=options

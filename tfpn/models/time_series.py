@@ -103,7 +103,7 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
         variance_estimator: as in `PNCNN`; "stochastic" needs ``input_prior="shared"``.
         num_probes, seed: as in `PNCNN`.
         uncertainty, rank: as in `PNCNN`; "low_rank" and "joint" need ``input_noise="shared"``.
-        num_samples, num_training_samples, num_waves: of "sampled", as in `PNCNN`.
+        num_samples, num_training_samples, num_waves: for "sampled", as in `PNCNN`.
         activation, normalization, kernel, spacing, observation_noise, feature_noise: as in `PNCNN`.
         conditioning, block_size, neighbors: as in `PNCNN`.
         marginal_likelihood_weight: as in `PNCNN`.
@@ -213,9 +213,9 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
             output, num_outputs, observation_noise, 1, False, trend, amplitude, kriging_kernel,
             windows=(windows, 1), context=(context if beside else "features", "features"),
         )  # fmt: skip
-        del config["ard"]  # of one dimension
+        del config["ard"]  # one dimension does not need it
         policy = keras.dtype_policies.get(dtype)
-        dtype = policy.name  # also where it came from the global policy, for reloading
+        dtype = policy.name  # the name reloads even if it came from the global policy
         carried: dict[str, Any] = {
             "uncertainty": uncertainty,
             "rank": rank,
@@ -319,7 +319,7 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
             given["readings"] = readings(observations, weights, widths)
             first.readings = convolution("conv_readings", num_blocks + windows + 1, first=True)
             first.add = FeatureSum(dtype=dtype, name="sum")
-        if times is not None:  # of the grid, which repeats no time
+        if times is not None:  # the grid repeats no time
             weights = None
         known = None
         if num_statics or missingness == "counts":
@@ -381,10 +381,10 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
         )
 
     def _check_query(self, x):
-        """What the input holds beside the observations: statics, and a field's query."""
+        """Checks the input's entries other than the observations: statics, and a field's query."""
         if self._config["num_statics"]:
             check_statics(x, self._config["num_statics"])
         return super()._check_query(x)
 
-    # The same words, of "conv_readings" too.
+    # The same method; here it also takes "conv_readings".
     feature_process = PNCNN.feature_process

@@ -7,7 +7,7 @@ from tfpn.types import Layer, Tensor
 
 
 class SporadicBlock(Block):
-    """A block that takes the raw series, and beside them what is known of when they were read.
+    """A block that takes the raw series, and optionally the times of readings and constants.
 
     Its input is a dict of "observations", and "readings" and "constant" if there are any.
 

@@ -1,4 +1,4 @@
-"""Checks of what `PNTimeSeriesClassifier` is given: statics, query points."""
+"""Checks of the arguments and inputs of `PNTimeSeriesClassifier`."""
 
 import warnings
 from typing import Any
@@ -14,7 +14,7 @@ from tfpn.types import Config, Observations, Pooling
 MISSINGNESS = ("none", "counts", "intensity")
 CONTEXT = ("head", "features", "both")
 
-# The choices of the model's arguments, beside those that are registered.
+# The choices of the model's arguments other than registered names.
 _CHOICES = {
     "input_prior": PRIORS,
     "missingness": MISSINGNESS,
@@ -23,17 +23,17 @@ _CHOICES = {
 
 
 def check_choices(config: Config) -> None:
-    """Raises ValueError for an argument of `PNTimeSeriesClassifier` that is no choice."""
+    """Raises ValueError if an argument of `PNTimeSeriesClassifier` is not one of its choices."""
     for name, choices in _CHOICES.items():
         check_choice(name, config[name], choices)
 
 
-# Times in a box at which blocks are evaluated by default.
+# The default number of times in a box at which blocks are evaluated.
 _QUERY = 24
 
 
 def check_statics(x: Observations, count: int) -> None:
-    """Raises ValueError if statics are not what `PNTimeSeriesClassifier` takes."""
+    """Raises ValueError unless statics have the form that `PNTimeSeriesClassifier` takes."""
     statics, variance = (np.asarray(x[key]) for key in ("statics", "statics_variance"))
     expected = (len(x["points"]), count)
     for key, array in (("statics", statics), ("statics_variance", variance)):
@@ -52,7 +52,7 @@ def check_statics(x: Observations, count: int) -> None:
 
 
 def read_query(query: int | str | None, pooling: Pooling) -> Any:
-    """ "union" or a number of points; None for the default."""
+    """Reads "union" or a number of points; None gives the default."""
     if query is None:
         return "union" if pooling == "space" else _QUERY
     if isinstance(query, str):
@@ -83,7 +83,7 @@ def warn_of_points_outside(x: Observations, pooling: Any) -> None:
 
 
 def check_windows(config: Config) -> None:
-    """Raises ValueError unless windows and clock go with the pooling and the uncertainty."""
+    """Raises ValueError unless windows and clock fit the pooling and the uncertainty."""
     windows, clock, uncertainty = (config[key] for key in ("windows", "clock", "uncertainty"))
     pooling = config["pooling"]
     if pooling == "space" and (windows > 1 or clock):

@@ -1,4 +1,4 @@
-"""What `PNTimeSeriesClassifier` makes of its inputs beside convolutions."""
+"""The layers of `PNTimeSeriesClassifier` for its inputs, other than convolutions."""
 
 import math
 from collections.abc import Sequence
@@ -15,16 +15,16 @@ from tfpn.math.uncertainty.sampled import DRAWS, Sampled, draw_moments
 from tfpn.spacing import point_spacing
 from tfpn.types import DType, Observations, Tensor
 
-# Examples from which `adapt_readings` starts the convolution.
+# `adapt_readings` starts the convolution from so many examples.
 _ADAPT_EXAMPLES = 256
 
-# What is wanted of statics and their variances.
+# The conditions on statics and their variances, for messages.
 FINITE = "a known static is a finite number; give statics_variance +inf where it is not known"
 KNOWN = "0 says that a static is known and +inf that it is not; it has no noise"
 
 
 def statics_inputs(count: int, dtype: DType) -> dict[str, Any]:
-    """Symbolic inputs of so many statics and their variances, by name."""
+    """Symbolic inputs of ``count`` statics and their variances, by name."""
     return {
         key: keras.Input((count,), dtype=dtype, name=key) for key in ("statics", "statics_variance")
     }
@@ -95,7 +95,7 @@ class Readings(GPLayer):
 
 
 def adapt_readings(layer: Any, weigh: Any, indicate: Any, observations: Observations) -> None:
-    """Sets the start values of the convolution that takes what `Readings` gives, as `adapt` would.
+    """Sets the start values of the convolution that takes the output of `Readings`.
 
     If the time of an entry repeats another time, the entry counts by its weight. The spacing is
     that of the observations, where channels that are read one after the other count once.
@@ -116,13 +116,13 @@ def adapt_readings(layer: Any, weigh: Any, indicate: Any, observations: Observat
     weights = np.asarray(weights, np.float64)
     squares = np.sum(weights * squares, axis=(0, 1)) / np.sum(weights)
     if np.any(squares):
-        # A channel that is never read takes the level of all.
+        # A channel that is never read takes the mean level of all.
         levels = np.sqrt(np.where(squares > 0.0, squares, squares.mean()))
         layer._set_level(levels[0] if layer.prior == "shared" else levels)
 
 
 class FeatureSum(GPLayer):
-    """Sum of independent features at the same points; unobserved where one of them is."""
+    """Sum of independent features at the same points; unobserved if one of them is."""
 
     def call(self, features: Observations, others: Tensor) -> Any:
         points, values, variance = self._unpack(features)
@@ -144,7 +144,7 @@ class FeatureSum(GPLayer):
 
 
 class Faded(GPLayer):
-    """Features whose variances are raised where their time repeats another (see `faded`).
+    """Raises the variances of features whose time repeats another one (see `faded`).
 
     Without it a time that the input lists twice would count twice in the next layer.
     """
@@ -163,7 +163,7 @@ class Faded(GPLayer):
 
 
 class Context(GPLayer):
-    """What is known of an example beside its features: numbers of observations, statics, [B, S].
+    """Knowledge of an example other than its features: counts of observations, and statics, [B, S].
 
     Args:
         counts: takes ``log(1 + n)`` of each channel's number n of observations.
@@ -204,7 +204,7 @@ class Context(GPLayer):
 
 
 class Beside(GPLayer):
-    """Pooled features with further numbers [B, S] beside them, as values without variance."""
+    """Appends further numbers [B, S] to pooled features, as values without variance."""
 
     def call(self, pooled: Observations, context: Tensor) -> Any:
         output = {
@@ -224,11 +224,11 @@ class Beside(GPLayer):
 
 
 class KnownSeries(GPLayer):
-    """Features of a convolution, with those of series that are known exactly at all times added.
+    """Adds the features of series that are known exactly at all times to those of a convolution.
 
-    A flow leaves a constant as it is and shifts the time t by its drift. So, whatever the flows,
-    ``sum_k W_k exp(D_k)`` takes constants and the time to a linear map of them, apart from a bias.
-    This layer adds the map to the means and changes no variance.
+    A flow leaves a constant unchanged and shifts the time t by its drift. So for any flows
+    ``sum_k W_k exp(D_k)`` maps constants and the time linearly, up to a bias. This layer adds the
+    map to the means and changes no variance.
 
     Args:
         clock: ``(start, end)`` between which the time becomes a series from -1 to 1, or None.
@@ -270,7 +270,7 @@ class KnownSeries(GPLayer):
 
 
 class Joined(GPLayer):
-    """Pooled features of several windows beside each other.
+    """Concatenates the pooled features of several windows.
 
     The errors of a channel's windows stay independent. Draws keep them together.
     """

@@ -51,7 +51,7 @@ class InputProcess(Mixin):
             )
         layer = self.blocks[0].convolution
         x, query = self._checked_with_query(x, query)
-        # In float64 from the start, for times that float32 does not resolve.
+        # All is in float64 from the start, for times that float32 does not resolve.
         points, values, variance, query = (
             tf.cast(array, tf.float64) for array in (*(x[key] for key in KEYS), query)
         )

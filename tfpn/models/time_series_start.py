@@ -11,8 +11,8 @@ from tfpn.models.time_series_checks import warn_of_points_outside
 from tfpn.models.time_series_inputs import adapt_readings
 from tfpn.types import ArrayLike, Mixin, Verbose
 
-# Distance from which two times are two, in units of the shortest length scale at the start: within
-# it series of that scale stay the same to 5e-5.
+# The distance from which two times are distinct, in units of the shortest length scale at the
+# start. Within it, series of that scale change by at most 5e-5.
 WIDTH = 0.01
 
 
@@ -31,8 +31,8 @@ class TimesStart(Mixin):
 
         With ``input_prior="channel"`` each channel starts from the prior fitted to its own
         readings, or from their spacing and root mean square. If you query a grid of times, the
-        later layers start from its step. So do the first one's flows where the step is the longer:
-        flows far below the step would leave most readings unseen at first.
+        later layers start from its step. So do the flows of the first layer if the step is longer
+        than the spacing: flows far below the step would leave most readings unseen at first.
 
         Args:
             data: the input dict, or a `tf.data.Dataset` as in `PNCNN.adapt`.

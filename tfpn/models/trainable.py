@@ -1,4 +1,4 @@
-"""Keras's training and test steps, where a GP network needs more than they give."""
+"""Keras's training and test steps, extended for GP networks."""
 
 import types
 from typing import Any
@@ -13,10 +13,10 @@ from tfpn.types import Mixin, Tensor
 
 
 class Trainable(Mixin):
-    """Mix-in for the models: the task's loss apart, several devices, and steps traced once."""
+    """Mix-in for the models: a separate task loss, several devices, and steps traced once."""
 
     def _prepare_training(self):
-        """To be called by the constructor."""
+        """Makes the state. Call it in the constructor."""
         self._distributed = tf.distribute.has_strategy()
         self._task_loss = keras.metrics.Mean(name="task_loss", dtype="float32")
         # What `tfpn.callbacks.layer_likelihoods` gives; an object of no kind that Keras tracks.
@@ -24,7 +24,7 @@ class Trainable(Mixin):
 
     @property
     def _target_rule(self):
-        """What targets the compiled loss takes."""
+        """The `Rule` of the compiled loss."""
         config = self._config
         fields = config.get("out_fields") is not None
         several = fields or self._has_moments or (config["num_outputs"] or 1) > 1
@@ -36,7 +36,7 @@ class Trainable(Mixin):
         return self._target_scale is not None and self._target_scale.has_moments
 
     def _entries(self, y, y_pred, weights, moments):
-        """`entries` for a loss or metric that takes means alone, or with ``moments`` both."""
+        """`entries` for a loss or metric of means, or with ``moments`` of means and variances."""
         if self._has_moments and not moments:
             y_pred = y_pred[..., :1]
         return entries(y, y_pred, weights, pairs=self._has_moments)
@@ -53,30 +53,30 @@ class Trainable(Mixin):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Tensor:
-        """Keras's; what `compile`'s loss gives of it is shown as "task_loss" beside it.
+        """Keras's; the part of `compile`'s loss is also shown as "task_loss".
 
-        Where a model has several outputs or predicts fields, and the loss is a mean of single
-        entries' ("mse", "mae" and the like), targets of NaN are left out: the loss is the sum over
-        the measured entries of a batch, each times its sample weight, divided by their number. A
-        batch without any has a task loss of 0.
+        Targets of NaN are left out if the model has several outputs or predicts fields, and the
+        loss is a mean over single entries ("mse", "mae" and the like). The loss is then the sum
+        over the measured entries of a batch, each times its sample weight, divided by their number.
+        A batch without any has a task loss of 0.
 
-        With `tf.distribute` it is on every replica the loss of the whole batch, divided by the
-        number of replicas as Keras does. A regression's loss is that of targets and outputs in
-        units of the targets' scale.
+        With `tf.distribute` every replica has the loss of the whole batch, divided by the number of
+        replicas as in Keras. A regression's loss compares targets and outputs in units of the
+        targets' scale.
         """
         if self._target_scale is not None:
             y, y_pred = self._target_scale.standardised(y, y_pred)
         count = tf.shape(tf.nest.flatten(y_pred)[0])[0]
-        size = tf.cast(count, tf.float32)  # in examples, of which a part may be measured
+        size = tf.cast(count, tf.float32)  # in examples, which may be measured in part
         if self._may_miss(y):
             y, y_pred, sample_weight, measured = self._entries(
                 y, y_pred, sample_weight, self._target_rule.moments
             )
-            y_pred._keras_mask = measured  # by which Keras's mean is over the measured ones
+            y_pred._keras_mask = measured  # makes Keras's mean one over the measured entries
             per_example = tf.cast(tf.reduce_prod(tf.shape(measured)[1:]), tf.float32)
             size = tf.reduce_sum(tf.cast(measured, tf.float32)) / per_example
         total = super().compute_loss(x, y, y_pred, sample_weight, training)
-        # Keras divides all losses by the number of replicas, and metrics not.
+        # Keras divides all losses by the number of replicas, but not metrics.
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         task, others = replicas * total, 0.0
         if self.losses:
@@ -94,7 +94,7 @@ class Trainable(Mixin):
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> dict[str, Any]:
-        """Keras's; where the loss leaves out targets, means over entries do as well.
+        """Keras's; if the loss leaves out targets, means over entries leave them out, too.
 
         These are Keras's own mean errors; metrics of another kind become NaN.
         """
@@ -135,7 +135,7 @@ class Trainable(Mixin):
 
     def train_step(self, data: Any) -> dict[str, Any]:
         """Keras's."""
-        # Nothing of it, such as the optimiser's count of steps, goes before a check of the batch.
+        # No part of the step, such as the optimiser's count, goes before the check of the batch.
         given = [entry for entry in tf.nest.flatten(data) if entry is not None]
         with tf.control_dependencies([tf.group(*given)]):
             logs = super().train_step(data)
@@ -147,7 +147,7 @@ class Trainable(Mixin):
         return self._for_workers(super().test_step(data))
 
     def _for_workers(self, logs):
-        """With several workers Keras takes the mean over an axis that its logs do not have."""
+        """Adds the axis that Keras averages over with several workers, but its logs do not have."""
         strategy = self.distribute_strategy
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
             return {key: tf.reshape(value, [1]) for key, value in logs.items()}
@@ -156,8 +156,8 @@ class Trainable(Mixin):
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         """Keras's, with a replica's part of the first batch.
 
-        Keras takes the mean over the replicas, which fails where their parts differ in size, and
-        with several workers.
+        Keras takes the mean over the replicas. This fails if their parts differ in size, and with
+        several workers.
         """
         if iterator is not None and self._distributed:
             _, _, batches = next(iter(iterator))
@@ -171,10 +171,10 @@ class Trainable(Mixin):
     def _create_variables(self, x, y):
         """Creates the optimizer's and the metrics' variables, which saves half of the tracing.
 
-        Keras leaves them to the first step, and TensorFlow traces a step that creates variables
-        twice, and keeps both graphs.
+        Keras leaves them to the first step. TensorFlow traces a step that creates variables twice,
+        and keeps both graphs.
         """
-        # Keras builds what was made under a strategy before the first step.
+        # Under a strategy, Keras builds them before the first step.
         if not self.compiled or self._distributed or tf.distribute.has_strategy():
             return
         if self.optimizer is not None and not self.optimizer.built:
@@ -190,6 +190,6 @@ class Trainable(Mixin):
         shape = [size or (sizes[k] if same else 1) for k, size in enumerate(output.shape)]
         try:
             self.compute_metrics(None, tf.zeros(sizes, y.dtype), tf.zeros(shape, output.dtype))
-        except Exception:  # What is wrong with the targets, the first step says better.
+        except Exception:  # the first step reports an error of the targets better
             return
         self.reset_metrics()
