@@ -22,7 +22,7 @@ KEYS = ("points", "values", "variance")
 
 # float32 holds every integer up to this one, and not the next.
 _LARGEST_EXACT_INTEGER = 2**24
-# Points whose entries are checked at once, so that checks of large arrays take little memory.
+# Number of points to check at once, so that checks of large arrays take little memory.
 _ENTRIES = 2**20
 
 
@@ -166,7 +166,7 @@ def check_form(
         A dict of the three as NumPy arrays.
 
     Raises:
-        TypeError, ValueError: as `check_observations`, but for what it says of entries.
+        TypeError, ValueError: as in `check_observations`, except those about entries.
     """
     if not isinstance(x, Mapping):
         raise TypeError(
@@ -257,7 +257,7 @@ def _check_integer_points(points):
 
 
 def _check_entries(first, points, values, variance):
-    """Checks the entries of arrays whose shapes agree, of examples counted from ``first`` on."""
+    """Checks the entries of arrays of agreeing shapes; ``first`` is the first example's number."""
 
     def check(name, array, wrong, advice):
         where = _first(wrong)

@@ -10,7 +10,7 @@ numbers as targets.
     mnist_grid         MNIST on a lattice of a chosen resolution
     physionet2012      12,000 stays in intensive care, 37 series each at times of their own
     from_pyg           data sets of PyTorch Geometric, such as its MNISTSuperpixels
-    folder             .npy files of your own, read as they are needed: data larger than memory
+    folder             your own .npy files, read batch by batch: data larger than memory
     table              a .csv or .parquet file of your own, by the names of its columns
 
 Points of images are (column, row) in the unit square. Times lie in the unit interval. Install the

@@ -1,4 +1,4 @@
-"""Examples in files, which are read as they are needed."""
+"""A data set of files, which are read batch by batch."""
 
 import pathlib
 
@@ -13,28 +13,28 @@ _DTYPES = {"points": "f", "values": "f", "variance": "f", LABELS: "iu"}
 
 
 def folder(data_dir: PathLike) -> Dataset:
-    """Examples of your own in .npy files, for data larger than memory.
+    """Your own examples in .npy files, for data larger than memory.
 
-    The arrays stay on disk: training and evaluation read one batch at a time. Each part is a folder
-    in ``data_dir``, ``train``, ``test`` and if you like ``validation``, with four files:
+    The arrays stay on disk. Training and evaluation read one batch at a time. ``data_dir`` has the
+    folders ``train``, ``test`` and, if you like, ``validation``. Each holds four files:
 
         points.npy      [B, N, d]   float32 or float64
-        values.npy      [B, N, c]   of the same dtype; anything where not observed
-        variance.npy    [B, N, c]   of the same dtype; 0 is exact, +inf is not observed
+        values.npy      [B, N, c]   the same dtype; anything where not observed
+        variance.npy    [B, N, c]   the same dtype; 0 is exact, +inf is not observed
         labels.npy      [B]         integers from 0 on
 
     `numpy.lib.format.open_memmap` writes such a file piece by piece (see the guide on many points).
 
     Args:
-        data_dir: The folder.
+        data_dir: Folder of the parts.
 
     Returns:
         A `Dataset` of arrays that are mapped from the files (`numpy.memmap`).
 
     Raises:
         FileNotFoundError: if a file is missing.
-        ValueError: if a file is not in NumPy's format, or if shapes or dtypes do not agree. Entries
-            are checked batch by batch, when they are read.
+        ValueError: if a file is not in NumPy's format, or if shapes or dtypes do not agree. The
+            entries are checked when a batch is read.
 
     Example:
         >>> import pathlib, tempfile

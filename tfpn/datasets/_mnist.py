@@ -49,8 +49,8 @@ def mnist_grid(
             images to take, from the first on. None takes all.
 
     Returns:
-        A `Dataset`. In each part `.x` has N = `resolution`^2 or `keep`, d = 2, c = 1 in float32, and `.y` is
-        the digit 0 to 9 (int64). All 70,000 images at resolution 28 take 0.9 GB.
+        A `Dataset`. In each part `.x` has N = `resolution`^2 or `keep`, d = 2, c = 1 in float32,
+        and `.y` is the digit 0 to 9 (int64). All 70,000 images at resolution 28 take 0.9 GB.
 
     Raises:
         FileNotFoundError: if `data_dir` holds no `mnist.npz`.
@@ -199,7 +199,7 @@ def make_dataset(
         )
     order = np.random.default_rng(seed).permutation(len(x))
     train, validation = np.sort(order[:num_train]), np.sort(order[num_train:])
-    # Test first, so that what a part draws for it does not depend on the others.
+    # The test part comes first, so that its draws do not depend on the other parts.
     test = part(images["x_test"], images["y_test"])
     return Dataset(
         train=part(x[train], y[train]),

@@ -17,7 +17,7 @@ from tfpn.types import Array, Observations, PathLike
 
 
 def on_disk(x: Mapping[str, Any]) -> bool:
-    """Whether an array of observations is mapped from a file, as `tfpn.datasets.folder` does it."""
+    """Whether an array of observations is mapped from a file, as by `tfpn.datasets.folder`."""
     return any(isinstance(array, np.memmap) for array in x.values())
 
 

@@ -54,8 +54,8 @@ class Kriging(Conditioned, GPPosteriorLayer):
 
     Output:
         A dict of values and variance [B, M, c] of the channels without noise, the noise variance
-        "noise" [B, 1 or M, c] of readings, and "residuals" [B, N, c]: readings minus the trend (0 where
-        nothing was read).
+        "noise" [B, 1 or M, c] of readings, and "residuals" [B, N, c]: readings minus the trend (0
+        where nothing was read).
     """
 
     def __init__(

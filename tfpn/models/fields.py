@@ -79,8 +79,8 @@ class FieldPrediction(Mixin):
 
         Raises:
             ValueError: for a model without output="field"; if ``x`` is not the model's input (keys,
-                shapes, entries); if the query has another shape or is not finite; or for ``joint`` with
-                conditioning="local".
+                shapes, entries); if the query has another shape or is not finite; or for ``joint``
+                with conditioning="local".
             TypeError: for anything but a dict.
 
         Example:
@@ -291,8 +291,8 @@ class FieldPrediction(Mixin):
     def _need_exact(self, what):
         if self._config["conditioning"] != "exact":
             raise ValueError(
-                f"{what} takes all readings of an example together, and conditioning='local' does "
-                "not: build the model with conditioning='exact'."
+                f"{what} needs all readings of an example together, which conditioning='local' "
+                "does not use: build the model with conditioning='exact'."
             )
 
     def _adapt_targets(self, data: Any, targets: ArrayLike | None) -> None:

@@ -16,7 +16,7 @@ from tfpn.types import Array
 # Examples are sorted by length among so many batches: enough for batches of similar length, and few
 # enough that an example hardly ever meets the same others twice.
 _SORTED_BATCHES = 10
-# Examples that are read at once.
+# Number of examples to read at once.
 _EXAMPLES = 256
 # A model starts from at most so many numbers of a data set on disk.
 _START = 2**24

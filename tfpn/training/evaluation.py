@@ -10,7 +10,7 @@ from tfpn.training.batches import cut, lengths
 from tfpn.training.errors import RunError
 from tfpn.types import Array, ArrayLike, Model, Observations
 
-# Batches that are read at once.
+# Number of batches to read at once.
 _BATCHES = 64
 
 

@@ -67,16 +67,16 @@ class Blocks:
         return tf.gather(flat, self.cuts.places, batch_dims=1)
 
     def put_back_rows(self, tensor: Tensor) -> Tensor:
-        """What belongs to all points of the blocks [B n, m, c], at their own ones [B, N, c].
+        """Moves values at the blocks' points [B n, m, c] back to the points [B, N, c].
 
-        At points that are not observed it is 0.
+        Each point takes the value of its own block. Points that are not observed take 0.
         """
         batch, number = axis_sizes(self.cuts.places)
         blocks, size = axis_sizes(self.rows)[1:]
         flat = reshape(tensor, [batch * blocks * size, tensor.shape[-1]])
         own = tf.reshape(self.stages == 1, [-1])
         target = tf.reshape(self.rows + number * tf.range(batch)[:, None, None], [-1])
-        target = tf.where(own, target, -1)  # which sums leave out
+        target = tf.where(own, target, -1)  # the sum leaves out -1
         found = tf.math.unsorted_segment_sum(flat, target, batch * number)
         return reshape(found, [batch, number, tensor.shape[-1]])
 

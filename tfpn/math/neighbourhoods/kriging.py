@@ -1,7 +1,7 @@
 """Kriging block by block: each query point is predicted from its neighbourhood.
 
-Every block has a trend of its own, by its own points and its halo, which geostatistics calls a
-moving neighbourhood. With halos of all points this is kriging itself.
+Every block has its own trend, from its points and its halo. Geostatistics calls this a moving
+neighbourhood. With halos of all points it is exact kriging.
 """
 
 import dataclasses
@@ -61,12 +61,15 @@ def krige_likelihood_near(neighbourhoods, observed, basis, trend_variance, dof=N
 
 
 def _within(blocks, observed):
-    """The blocks' observations, all of which count."""
+    """The blocks' observations without stages, so that the likelihood is that of all."""
     return dataclasses.replace(blocks.observed(observed), stages=())
 
 
 def _likelihood(blocks, inside, columns, trend_variance, dof):
-    """Of each block's own readings given earlier ones, [B n, c]: ``log p(a, b) - log p(a)``."""
+    """The part of each block's own readings given earlier ones, [B n, c].
+
+    It is ``log p(a, b) - log p(a)``.
+    """
 
     def of_stages(last):
         hidden = tf.where(blocks.stages > last, tf.constant(float("inf"), inside.values.dtype), 0.0)
