@@ -3,8 +3,8 @@
 Keras finds a class by its registered name in a table. It imports a module that a file names only if
 the module belongs to Keras. So the names have to be in this table, which exists once Keras has been
 imported. Keras calls nobody when that happens. And ``import tfpn`` must not import Keras, because
-that takes seconds. So a hook in Python's import fills the table with stand-ins for the classes as soon as
-anything else imports Keras.
+that takes seconds. So a hook in Python's import fills the table with stand-ins for the classes as
+soon as anything else imports Keras.
 """
 
 import importlib.util

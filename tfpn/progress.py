@@ -1,7 +1,7 @@
-"""The progress of what takes long, on standard error.
+"""Shows the progress of long computations on standard error.
 
-In a terminal or a notebook it is one line that is rewritten. In a log file it is a new line now and
-then. Whatever takes less than a few seconds shows nothing.
+A terminal or a notebook gets one line, which is rewritten. A log file gets a new line now and then.
+A computation of less than a few seconds shows nothing.
 """
 
 import contextlib
@@ -21,17 +21,17 @@ _active: contextvars.ContextVar[Any] = contextvars.ContextVar("tfpn_progress", d
 
 
 class Progress:
-    """Context of what takes long: shows how much is done and how long the rest will take.
+    """Context of a long computation: shows how much is done and how long the rest will take.
 
-    A `Progress` within another shows nothing. So one with ``verbose=0`` keeps everything within it
+    A `Progress` within another shows nothing, so one with ``verbose=0`` keeps everything inside
     quiet.
 
     Args:
-        what: is done, such as "adapt".
+        what: name of the computation, such as "adapt".
         total: number of units, or None if it is not known.
-        unit: what they are called, in the plural.
-        verbose: 0 shows nothing, 2 lines for a log file. 1 and "auto" show what suits standard
-            error.
+        unit: name of the units, in the plural.
+        verbose: 0 shows nothing, 2 writes lines for a log file. 1 and "auto" choose by where
+            standard error goes.
 
     Raises:
         ValueError: for another ``verbose``.
@@ -67,24 +67,24 @@ class Progress:
         seconds = time.monotonic() - self._start
         if kind is None and not self._quiet and seconds >= DELAY:
             self._write(f"{self.what}: {self.done} {self.unit} in {_clock(seconds)}", last=True)
-        elif kind is not None and self._rewrites and self._width:  # The error has its own line.
+        elif kind is not None and self._rewrites and self._width:  # the error gets its own line
             self._write(self.line(), last=True)
 
     def advance(self, units: int = 1) -> None:
-        """Some more units are done."""
+        """Counts some more units as done."""
         self.update(self.done + units)
 
     def update(self, done: int) -> None:
-        """So many units are done, of all."""
+        """Sets the number of units that are done."""
         self.done = done
         now = time.monotonic()
-        # The last unit is followed by the line of `__exit__`.
+        # After the last unit `__exit__` writes its line.
         if not self._quiet and now >= self._next and done != self.total:
             self._next = now + (REWRITTEN if self._rewrites else LOGGED)
             self._write(self.line())
 
     def line(self) -> str:
-        """What is shown."""
+        """The line to show."""
         if not self.total:
             return f"{self.what}: {self.done} {self.unit}"
         shown = f"{self.what}: {self.done}/{self.total} {self.unit}"
@@ -103,7 +103,7 @@ class Progress:
         try:
             sys.stderr.write(text)
             sys.stderr.flush()
-        except (OSError, ValueError):  # Nobody reads it any more.
+        except (OSError, ValueError):  # nobody reads it any more
             self._quiet = True
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tfpn
 from equivariance import SO2
 from tfpn.models import SteerablePNCNN
-from tfpn.models.predictive import _fit_variance
+from tfpn.models.variance_fit import fit_variance
 
 TARGETS = np.zeros((3, 4, 2))
 WAYS = {
@@ -188,8 +188,8 @@ def test_calibration_needs_errors(regressor):
 
 def test_variances_of_zero_leave_the_noise():
     residuals = np.array([0.3, -0.4, 0.0])
-    factor, noise = _fit_variance(residuals, np.zeros(3, "float32"))
+    factor, noise = fit_variance(residuals, np.zeros(3, "float32"))
     assert factor == 0.0 and np.exp(noise) == pytest.approx(0.25 / 3.0)
     # Some variances of zero are no obstacle either.
-    logs = _fit_variance(residuals, np.array([0.0, 0.1, 0.0], "float32"))
+    logs = fit_variance(residuals, np.array([0.0, 0.1, 0.0], "float32"))
     assert np.isfinite(logs).all()

@@ -1,4 +1,4 @@
-"""The fit of predicted variances to residuals, by which a regression is calibrated."""
+"""Fits predicted variances to residuals, to calibrate a regression."""
 
 import numpy as np
 
@@ -6,12 +6,12 @@ from tfpn.types import Array
 
 
 def fit_variance(residuals: Array, variances: Array) -> Array:
-    """Logs of factor and noise of largest likelihood for ``N(0, factor * variance + noise)``."""
+    """Logs of the likeliest factor and noise for ``N(0, factor * variance + noise)``."""
     from scipy import optimize
 
     variances = np.asarray(variances, np.float64)
     scale = np.mean(np.square(residuals))
-    if not np.any(variances):  # no factor makes anything of them: all is noise
+    if not np.any(variances):  # a factor has no effect: all is noise
         return np.array([0.0, np.log(scale)])
     relative = variances / np.mean(variances)
 
@@ -19,7 +19,8 @@ def fit_variance(residuals: Array, variances: Array) -> Array:
         total = np.exp(logs[0]) * relative + np.exp(logs[1])
         return np.sum(np.log(total) + np.square(residuals) / scale / total)
 
-    # From noise alone and from the network's variance alone: either may be a local optimum.
+    # The search starts from only noise and from only the network's variance: each may lead to a
+    # local optimum.
     bounds = [(-30.0, 10.0)] * 2
     best = min(
         (
