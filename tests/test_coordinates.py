@@ -69,6 +69,35 @@ def test_bad_places_are_named():
         sphere([1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match=r"points: found the shape \[2\]"):
         degrees([1.0, 2.0])
+    with pytest.raises(ValueError, match="lonlat: a longitude is infinite"):
+        sphere([[np.inf, 0.0]])
+    with pytest.raises(ValueError, match="points: a coordinate is infinite"):
+        degrees([[np.inf, 0.0, 0.0]])
+    assert np.all(np.isnan(degrees([[0.0, 0.0, 0.0], [np.nan, 0.0, 0.0]])))
+
+
+@pytest.mark.parametrize(
+    "times, origin, error, said",
+    [
+        ([1, 2], "2024-01-01", TypeError, "times: found 1, which is no time stamp"),
+        ([1.5, None], "2024-01-01", TypeError, "times: found 1.5, which is no time stamp"),
+        (["2024-01-01", 3], "2024-01-01", TypeError, "times: found 3, which is no time stamp"),
+        (pd.to_timedelta([1], "h"), "2024-01-01", TypeError, "times: found 0 days 01:00:00"),
+        (["2024-01-01"], 0, TypeError, "origin is 0: give a time stamp"),
+        (["2024-01-01"], None, ValueError, "origin is None: give a time stamp"),
+        (["31/12/2024"], "2024-01-01", ValueError, "times: .*Write stamps as 2024-12-31T06:00"),
+    ],
+)
+def test_what_is_no_time_stamp_is_named(times, origin, error, said):
+    """Numbers, which pandas takes for nanoseconds since 1970, most of all."""
+    with pytest.raises(error, match=said):
+        hours_since(times, origin)
+
+
+def test_there_is_no_such_zone():
+    with pytest.raises(ValueError, match="timezone: there is no zone 'Mars/Base'"):
+        hours_since(["2024-01-01"], "2024-01-01", timezone="Mars/Base")
+    assert np.isnan(hours_since([None, np.nan], "2024-01-01")).all()
 
 
 def test_hours_that_clocks_show_twice_are_an_hour_apart():

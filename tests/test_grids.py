@@ -95,6 +95,40 @@ def test_bad_arguments_are_named():
         grid_points({"lon": [1.0, 2.0]}, convert=lambda p: p[:1])
 
 
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda d: d.astype(complex), "channels: '.*' holds complex128"),
+        (lambda d: d.astype("timedelta64[ns]"), "channels: '.*' holds timedelta64"),
+        (lambda d: d.astype(str), "channels: '.*' holds <U"),
+    ],
+)
+def test_channels_are_real_numbers(change, said):
+    """What NumPy would make numbers of is no reading."""
+    with pytest.raises(TypeError, match=said):
+        from_xarray(change(dataset()), points="lon")
+
+
+def test_readings_are_not_repeated_and_infinity_is_no_gap():
+    data = xr.Dataset({"rain": ("lon", [1.0, 2.0])}, {"lon": [0.0, 1.0]})
+    with pytest.raises(ValueError, match="channels: 'rain' has no dimension depth"):
+        from_xarray(data.assign(salt=("depth", [3.0, 4.0])), points="lon")
+    with pytest.raises(ValueError, match="name at least one"):
+        from_xarray(data, points=[])
+    with pytest.raises(ValueError, match="an observed value is finite"):
+        from_xarray(data.assign(rain=("lon", [np.inf, 1.0])), points="lon")
+
+
+@pytest.mark.parametrize(
+    "channels, grid",
+    [(["rain", "rain_std"], "lat"), (["rain", "rain"], "lat"), (["lat", "rain"], "lat")],
+)
+def test_no_variable_takes_the_place_of_another(channels, grid):
+    values = Values(np.zeros((1, 2, 2)), np.ones((1, 2, 2)))
+    with pytest.raises(ValueError, match="would be there twice"):
+        to_xarray(values, {grid: [1.0, 2.0]}, channels=channels)
+
+
 @pytest.mark.parametrize("kind", ["Float64", "double[pyarrow]"])
 def test_tables_of_nullable_and_arrow_types(kind):
     """Missing entries of pandas's own types are left out like NaN."""

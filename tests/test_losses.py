@@ -71,3 +71,13 @@ def test_a_mean_alone_is_refused():
         ValueError, match=r"y_pred has the shape \(3, 1\); give means and variances"
     ):
         crps([1.0, 2.0, 3.0], [[1.0], [2.0], [3.0]])
+
+
+def test_targets_of_another_shape_are_not_spread():
+    with pytest.raises(ValueError, match=r"y_true has the shape \(3,\) and y_pred \(4, 3, 2\)"):
+        gaussian_nll(np.zeros(3), np.zeros((4, 3, 2)))
+    with pytest.raises(ValueError, match=r"give one target for each mean"):
+        squared_error(np.zeros((4, 2)), np.zeros((4, 2)))
+    with pytest.raises(ValueError, match=r"y_pred has the shape \(\)"):
+        crps(1.0, 1.0)
+    assert float(squared_error([3], [[1, 1]])[0]) == 4.0

@@ -17,6 +17,7 @@ The three coordinates share a length scale. Give their group as ``ard``, such as
 ``ard=(0, 0, 0, 1)`` for a place and a time.
 """
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,8 @@ def sphere(lonlat: ArrayLike, radius: float = 1.0) -> Array:
 
     Raises:
         TypeError: if ``lonlat`` does not hold numbers.
-        ValueError: for another shape, or a latitude beyond 90 degrees (perhaps a longitude).
+        ValueError: for another shape, an infinite longitude, or a latitude beyond 90 degrees
+            (perhaps a longitude).
 
     Example:
 
@@ -57,11 +59,12 @@ def sphere(lonlat: ArrayLike, radius: float = 1.0) -> Array:
 def degrees(points: ArrayLike) -> Array:
     """Turns points of a sphere about 0 into longitude and latitude, [..., 3] -> [..., 2].
 
-    Longitudes are above -180 and at most 180 degrees. At a pole the longitude is 0.
+    Longitudes are above -180 and at most 180 degrees. At a pole the longitude is 0. The point 0 has
+    no direction and becomes NaN. NaN stays NaN.
 
     Raises:
         TypeError: if ``points`` does not hold numbers.
-        ValueError: for another shape.
+        ValueError: for another shape, or an infinite coordinate.
 
     Example:
 
@@ -72,13 +75,16 @@ def degrees(points: ArrayLike) -> Array:
     points = numeric("points", points).astype(np.float64)
     if points.ndim == 0 or points.shape[-1] != 3:
         raise ValueError(f"points: found the shape {list(points.shape)}; give [..., 3].")
+    if np.isinf(points).any():
+        raise ValueError("points: a coordinate is infinite; leave the point out.")
     x, y, z = np.moveaxis(points, -1, 0)
     across = np.hypot(x, y)
     pole = across <= 1e-15 * np.abs(z)
     # A y of -0 would give -180 degrees on the date line.
     longitude = np.where(pole, 0.0, np.degrees(np.arctan2(y + 0.0, x)))
     longitude = np.where(longitude == -180.0, 180.0, longitude)
-    return np.stack([longitude, np.degrees(np.arctan2(z, across))], axis=-1)
+    found = np.stack([longitude, np.degrees(np.arctan2(z, across))], axis=-1)
+    return np.where(np.any(points != 0.0, axis=-1, keepdims=True), found, np.nan)
 
 
 def great_circle(first: ArrayLike, second: ArrayLike, radius: float = EARTH_RADIUS) -> Array:
@@ -131,8 +137,9 @@ def hours_since(
 
     Raises:
         ImportError: without pandas.
-        ValueError: if only one of times and origin has a time zone, or if stamps are ambiguous or
-            do not exist in the zone.
+        TypeError: for numbers or lengths of time in place of time stamps.
+        ValueError: if a stamp cannot be read, if only one of times and origin has a time zone, if
+            there is no such zone, or if stamps are ambiguous or do not exist in the zone.
 
     Example:
 
@@ -145,21 +152,34 @@ def hours_since(
 
     # NumPy arrays of polars and pyarrow columns would lose the time zone.
     stamps = pd.Series(times.to_pandas() if hasattr(times, "to_pandas") else times)
+    _refuse_numbers(stamps, origin)
     if stamps.dtype == object or stamps.dtype.kind not in "Mm":
         # Offsets may differ from stamp to stamp, such as in summer and winter.
         zoned = [pd.Timestamp(stamp).tzinfo is not None for stamp in stamps.dropna()]
         if any(zoned) and not all(zoned):
             raise ValueError("times holds stamps with and without a time zone: give one kind.")
-        stamps = pd.to_datetime(stamps, utc=any(zoned), format="ISO8601" if _text(stamps) else None)
+        form = "ISO8601" if _text(stamps) else None
+        try:
+            stamps = pd.to_datetime(stamps, utc=any(zoned), format=form)
+        except ValueError as error:
+            said = str(error).splitlines()[0].rstrip(".")
+            raise ValueError(f"times: {said}. Write stamps as 2024-12-31T06:00.") from error
     elif hasattr(stamps.dtype, "pyarrow_dtype"):
         stamps = pd.Series(pd.DatetimeIndex(stamps))
     start = pd.Timestamp(origin)
+    if start is pd.NaT:
+        raise ValueError(f"origin is {origin!r}: give a time stamp.")
     if timezone is not None:
         if stamps.dt.tz is not None:
             raise ValueError(
                 f"times already have the zone {stamps.dt.tz}: leave out timezone={timezone!r}."
             )
-        stamps = stamps.dt.tz_localize(timezone, ambiguous=ambiguous)
+        try:
+            stamps = stamps.dt.tz_localize(timezone, ambiguous=ambiguous)
+        except KeyError as error:  # of the library of zones
+            raise ValueError(
+                f"timezone: there is no zone {timezone!r}; give a name such as 'Europe/Berlin'."
+            ) from error
         start = start.tz_localize(timezone) if start.tzinfo is None else start
     if (stamps.dt.tz is None) != (start.tzinfo is None):
         with_zone, without = ("origin", "times") if stamps.dt.tz is None else ("times", "origin")
@@ -168,6 +188,20 @@ def hours_since(
             "timezone=... for times without one."
         )
     return ((stamps - start) / pd.Timedelta("1h")).to_numpy(np.float64)
+
+
+def _refuse_numbers(stamps, origin):
+    """Raises TypeError for numbers, which pandas takes for nanoseconds since 1970."""
+    if isinstance(origin, numbers.Number):
+        raise TypeError(f"origin is {origin!r}: give a time stamp.")
+    some = stamps.dropna()
+    kind = getattr(stamps.dtype, "kind", "O")
+    wrong = [s for s in some if kind in "biufcm" or isinstance(s, numbers.Number)]
+    if wrong:
+        raise TypeError(
+            f"times: found {wrong[0]}, which is no time stamp. Take numbers as they are, or "
+            "give pandas.to_datetime(times, unit=...) of them."
+        )
 
 
 def _text(stamps):
@@ -181,6 +215,8 @@ def _angles(name, lonlat):
         raise ValueError(
             f"{name}: found the shape {list(lonlat.shape)}; give longitude and latitude, [..., 2]."
         )
+    if np.isinf(lonlat[..., 0]).any():
+        raise ValueError(f"{name}: a longitude is infinite; leave the place out.")
     beyond = np.abs(lonlat[..., 1]) > 90.0
     if beyond.any():
         raise ValueError(

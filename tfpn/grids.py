@@ -44,9 +44,11 @@ def from_xarray(
 
     Raises:
         ImportError: without xarray.
-        TypeError: for other data, or if coordinates are not numbers (turn time stamps into numbers
-            with `tfpn.coordinates.hours_since`).
-        ValueError: if a name is missing from the data, or if there is no reading.
+        TypeError: for other data, or if coordinates or channels are not numbers (turn time stamps
+            into numbers with `tfpn.coordinates.hours_since`).
+        ValueError: if a name is missing from the data, if there is no reading, if a reading is
+            infinite, or if a channel lacks a dimension of the others, along which its readings
+            would count again.
 
     Example:
 
@@ -71,7 +73,11 @@ def from_xarray(
             f"data must be an xarray DataArray or Dataset, found {type(data).__name__}."
         )
     places = [points] if isinstance(points, str) else list(points)
+    if isinstance(channels, str):
+        channels = [channels]
     names = list(data.data_vars) if channels is None else list(channels)
+    if not places or not names:
+        raise ValueError("points and channels: name at least one of each.")
     for what, wanted, known in (
         ("points", places, list(data.coords)),
         ("channels", names, list(data.data_vars)),
@@ -80,12 +86,14 @@ def from_xarray(
         missing = [name for name in wanted if name not in known]
         if missing:
             raise ValueError(f"{what}: data have no {missing}; they have {known}.")
-    for name in places:
+    for name in (*places, *names):
         if data[name].dtype.kind not in "biuf":
+            what = f"points: the coordinate {name!r}" if name in places else f"channels: {name!r}"
             raise TypeError(
-                f"points: the coordinate {name!r} holds {data[name].dtype}; give numbers (convert "
-                "time stamps by tfpn.coordinates.hours_since)."
+                f"{what} holds {data[name].dtype}; give numbers (convert time stamps by "
+                "tfpn.coordinates.hours_since), and channels=... to leave variables out."
             )
+    _check_dimensions(data, names, places, example)
     arrays = xr.broadcast(*[data[name] for name in (*names, *places)])
     first = [] if example is None else [example]
     rest = [dim for dim in arrays[0].dims if dim not in first]
@@ -98,7 +106,7 @@ def from_xarray(
         axis=-1,
     )
     values, where = flat[..., : len(names)], flat[..., len(names) :]
-    seen: Array = np.asarray(np.isfinite(values).any(axis=-1))
+    seen: Array = np.asarray(~np.isnan(values).all(axis=-1))
     if not seen.any():
         raise ValueError(f"data hold no reading of {names}: there is nothing to observe.")
     found = [_converted(where[k][seen[k]], convert) for k in range(examples)]
@@ -152,7 +160,8 @@ def to_xarray(
 
     Raises:
         ImportError: without xarray.
-        ValueError: if the numbers of points, channels or examples do not agree.
+        ValueError: if the numbers of points, channels or examples do not agree, or if two variables
+            or coordinates would have one name.
 
     Example:
 
@@ -167,6 +176,7 @@ def to_xarray(
     import xarray as xr
 
     axes = _axes(grid)
+    channels = [channels] if isinstance(channels, str) else list(channels)
     shape = tuple(map(len, axes.values()))
     mean, std = (np.asarray(part) for part in (values.mean, values.std))
     expected = (
@@ -181,9 +191,17 @@ def to_xarray(
             "tfpn.grids.grid_points(grid), and name each output and, if there are several, each "
             "example."
         )
+    name = "example" if example is None else example
+    taken = [*axes, *([] if examples is None else [name])]
+    taken += [f"{channel}{suffix}" for channel in channels for suffix in ("", "_std")]
+    twice = sorted({str(one) for one in taken if taken.count(one) > 1})
+    if twice:
+        raise ValueError(
+            f"grid, channels and example: {', '.join(twice)} would be there twice (standard "
+            "deviations end in '_std'); give different names."
+        )
     dims, coords, attributes = list(axes), dict(axes), {}
     if examples is not None:
-        name = "example" if example is None else example
         attributes["example"] = name
         dims, coords = [name, *dims], {name: list(examples), **coords}
     found = {}
@@ -194,12 +212,31 @@ def to_xarray(
     return xr.Dataset(found, coords, attributes)
 
 
+def _check_dimensions(data, names, places, example):
+    """Raises ValueError where readings would be repeated along dimensions that they do not have."""
+
+    def own(name):
+        return {dim for dim in data[name].dims if dim != example}
+
+    whole = set().union(*map(own, (*names, *places)))
+    for name in names:
+        lacking = sorted(map(str, whole - own(name)))
+        if lacking:
+            raise ValueError(
+                f"channels: {name!r} has no dimension {', '.join(lacking)}, which points or other "
+                "channels have: its readings would count again and again. Name channels of the "
+                "same dimensions, and select one entry of any other."
+            )
+
+
 def _axes(grid):
     axes = {name: numeric(name, array).astype(np.float64) for name, array in grid.items()}
     for name, axis in axes.items():
-        if axis.ndim != 1 or not len(axis) or not np.all(np.isfinite(axis)):
+        infinite = "" if np.all(np.isfinite(axis)) else " and holds NaN or infinity"
+        if axis.ndim != 1 or not len(axis) or infinite:
             raise ValueError(
-                f"grid: {name!r} has the shape {list(axis.shape)}; give a list of finite numbers."
+                f"grid: {name!r} has the shape {list(axis.shape)}{infinite}; give a list of finite "
+                "numbers."
             )
     if not axes:
         raise ValueError("grid is empty; give at least one coordinate.")

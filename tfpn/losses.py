@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tfpn.checks import floating
 from tfpn.types import Tensor
 
 # A smaller variance counts as this one: otherwise the likelihood has no bound.
@@ -28,7 +29,8 @@ def gaussian_nll(y_true: Tensor, y_pred: Tensor) -> Tensor:
         [...], 0 where a target is NaN.
 
     Raises:
-        ValueError: if the last axis of ``y_pred`` does not have the length 2.
+        ValueError: if the last axis of ``y_pred`` does not have the length 2, or if the targets have
+            another shape.
 
     Example:
 
@@ -90,16 +92,21 @@ def squared_error(y_true: Tensor, y_pred: Tensor) -> Tensor:
 
 def _parts(y_true, y_pred):
     """Targets (0 for NaN), means, variances, and whether a target was measured, each [...]."""
-    y_pred = tf.convert_to_tensor(y_pred)
-    if y_pred.shape[-1] != 2:
+    y_pred = floating(y_pred, "y_pred") if not tf.is_tensor(y_pred) else y_pred
+    if not y_pred.shape.rank or y_pred.shape[-1] != 2:
         raise ValueError(
             f"y_pred has the shape {tuple(y_pred.shape)}; give means and variances, [..., 2], such "
             "as a model with output='field' predicts."
         )
     mean, variance = y_pred[..., 0], y_pred[..., 1]
     y = tf.cast(tf.convert_to_tensor(y_true), y_pred.dtype)
-    if y.shape.rank == y_pred.shape.rank:
+    if y.shape.rank == y_pred.shape.rank and y.shape[-1] in (None, 1):
         y = tf.squeeze(y, -1)
+    if not y.shape.is_compatible_with(mean.shape):  # in place of broadcasting
+        raise ValueError(
+            f"y_true has the shape {tuple(y.shape)} and y_pred {tuple(y_pred.shape)}; give one "
+            f"target for each mean and variance, {tuple(mean.shape)}."
+        )
     measured = ~tf.math.is_nan(y)
     return tf.where(measured, y, tf.stop_gradient(mean)), mean, variance, measured
 

@@ -5,6 +5,7 @@ Install pandas with ``pip install tfpn[fields]``. Parquet files need pyarrow, to
 
 import dataclasses
 import importlib
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -57,10 +58,32 @@ def read_table(path: PathLike) -> Any:
     if not path.is_file():  # one message, whether pandas or pyarrow would read the file
         raise FileNotFoundError(f"cannot read {path}: there is no such file")
     try:
-        return pandas.read_csv(path) if path.suffix == ".csv" else pandas.read_parquet(path)
-    except (ValueError, UnicodeDecodeError) as error:  # including the errors of the parsers
+        return _read_csv(pandas, path) if path.suffix == ".csv" else pandas.read_parquet(path)
+    except ValueError as error:  # including the errors of the parsers
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if isinstance(error, UnicodeDecodeError):
+            reason += "; save it as UTF-8"
         raise ValueError(f"{path} is not a table: {reason}") from error
+
+
+def _read_csv(pandas, path):
+    """A .csv file with the names of columns that it has."""
+    # pandas calls a second column "v" by another name, "v.1".
+    names = pandas.read_csv(path, header=None, nrows=1, dtype=str).iloc[0]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pandas.errors.ParserWarning)
+            frame = pandas.read_csv(path, index_col=False)
+    except pandas.errors.ParserWarning as error:  # it would leave out cells
+        raise ValueError(
+            f"rows have more cells than the {len(names)} names of the first row: name each column, "
+            "and write 2.5 for two and a half"
+        ) from error
+    frame.columns = [
+        name if isinstance(name, str) else found
+        for name, found in zip(names, frame.columns, strict=True)
+    ]
+    return frame
 
 
 def write_table(path: PathLike, columns: dict[str, Any]) -> None:
@@ -86,7 +109,12 @@ def check_columns(frame: Any, names: Sequence[str]) -> None:
     missing = [name for name in names if name not in frame.columns]
     if missing:
         found = [str(name) for name in frame.columns]
-        raise ValueError(f"no column {', '.join(map(repr, missing))}; the table has {found}.")
+        advice = ""
+        if len(found) == 1 and (";" in found[0] or "\t" in found[0]):
+            advice = " Separate its cells by commas, and write 2.5 for two and a half."
+        raise ValueError(
+            f"no column {', '.join(map(repr, missing))}; the table has {found}.{advice}"
+        )
     twice = [name for name in names if list(frame.columns).count(name) > 1]
     if twice:
         raise ValueError(f"more than one column {twice[0]!r}: give them different names.")
@@ -127,6 +155,8 @@ def numbers(frame: Any, name: str, *, gaps: bool) -> Array:
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             cell = column.iloc[row]
+            if isinstance(cell, str) and "," in cell:
+                advice = "write 2.5 for two and a half, and 1234 without a comma"
             cell = repr(cell) if isinstance(cell, str) else cell
             raise ValueError(f"column {name!r} holds {cell} in row {row + 1}: {advice}.")
     if not gaps and empty.any():
@@ -237,7 +267,10 @@ class Coordinates:
         try:
             return hours_since(column, origin, timezone=self.time_zone, ambiguous="infer")
         except (ValueError, TypeError) as error:
-            raise ValueError(f"column {self.time!r} is no time: {error}") from error
+            said = str(error).rstrip(".")
+            if self.time_zone is not None:
+                said += ". Stamps with an offset, as 2024-10-27T02:30+02:00, need no time_zone"
+            raise ValueError(f"column {self.time!r} is no time: {said}.") from error
 
     def first(self, frame: Any) -> str | None:
         """The first time stamp, which becomes the origin of a table; None for numbers."""

@@ -116,6 +116,12 @@ def test_the_start_takes_some_examples(tmp_path, monkeypatch):
     [
         (lambda a: {"values": a["values"].astype(int)}, "found the dtype int64; give float32"),
         (lambda a: {"labels": a["labels"] + 0.5}, "found the dtype float64; give integers"),
+        (lambda a: {"values": a["values"].astype("float16")}, "found the dtype float16; give"),
+        (lambda a: {"values": a["values"].astype(">f4")}, "found the dtype >f4; give float32"),
+        (
+            lambda a: {"points": np.concatenate([a["points"]] * 2, axis=-1)},
+            r"the last axis of points\.npy differs between parts",
+        ),
         (lambda a: {"points": a["points"][:, :5]}, "the same B, N and c"),
         (lambda a: {"labels": a["labels"][:5]}, "give one label for each of the 24 examples"),
     ],
@@ -130,6 +136,7 @@ def test_bad_files_are_named(tmp_path, change, message):
 
 def test_a_file_of_another_format_is_named(tmp_path):
     write(tmp_path)
-    (tmp_path / "test" / "values.npy").write_text("not an array")
-    with pytest.raises(ValueError, match=r"values\.npy cannot be read"):
-        datasets.folder(tmp_path)
+    for content in ("not an array", ""):
+        (tmp_path / "test" / "values.npy").write_text(content)
+        with pytest.raises(ValueError, match=r"values\.npy cannot be read"):
+            datasets.folder(tmp_path)

@@ -130,7 +130,21 @@ def test_parquet_with_nullable_and_arrow_columns_is_read_like_csv(tmp_path):
         ({}, {"time": "when"}, "no column 'when'"),
         ({"when": "noon"}, {"time": "when"}, "column 'when' is no time"),
         ({}, {"test_fraction": 1.5}, "test_fraction: found 1.5"),
-        ({}, {"targets": ["warmth"]}, "'warmth' holds 0 and 1 in the example 0"),
+        ({}, {"values": ["rain"], "targets": ["warmth"]}, "'warmth' holds 1 and 2 in the example"),
+        ({}, {"targets": ["warmth"]}, "'warmth' is named twice, for values and for targets"),
+        ({}, {"values": ["lon"]}, "'lon' is named twice, for points and for values"),
+        (
+            {},
+            {"values": ["rain", "rain_std"]},
+            "'rain_std' is named twice, for values and for the st",
+        ),
+        ({"warmth": "1,5"}, {}, "holds '1,5' in row 1: write 2.5 for two and a half"),
+        ({"when": "2024-01-01"}, {"time": "when", "time_zone": "Mars/Base"}, "there is no zone"),
+        (
+            {"when": 1.7e9 + np.arange(24)},
+            {"time": "when", "points": []},
+            "'when' reaches 1700000023, and float32 tells 1 of 24 places apart: .*time stamps",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_named(change, options, said, tmp_path):
@@ -144,6 +158,8 @@ def test_what_cannot_be_used_is_named(change, options, said, tmp_path):
         ("table.txt", "a,b", "ends in .csv or .parquet"),
         ("table.csv", "", "is not a table: No columns"),
         ("table.parquet", "no parquet", "is not a table: "),
+        ("table.csv", "x,v\n1,5,2,5\n2,5,3,1\n", "rows have more cells than the 2 names"),
+        ("table.csv", "x,v\n7,5,1\n3,2,5\n", "rows have more cells than the 2 names"),
     ],
 )
 def test_files_that_are_no_tables(name, content, said, tmp_path):
@@ -152,3 +168,26 @@ def test_files_that_are_no_tables(name, content, said, tmp_path):
         tables.read_table(tmp_path / name)
     with pytest.raises(FileNotFoundError, match="there is no such file"):
         tables.read_table(tmp_path / "missing.csv")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("x;v\n1,5;2\n2,5;3\n", "Separate its cells by commas"),
+        ("x,v,v\n1,2,3\n2,3,4\n", "more than one column 'v'"),
+    ],
+)
+def test_columns_are_those_of_the_file(content, said, tmp_path):
+    (tmp_path / "table.csv").write_text(content)
+    with pytest.raises(ValueError, match=said):
+        datasets.table(tmp_path / "table.csv", ["v"], ["x"])
+
+
+def test_a_mark_of_unicode_is_no_part_of_a_name(tmp_path):
+    (tmp_path / "table.csv").write_text("\ufeffx,v\n1,2\n", encoding="utf-8")
+    assert list(tables.read_table(tmp_path / "table.csv").columns) == ["x", "v"]
+
+
+def test_one_name_is_no_list(tmp_path):
+    with pytest.raises(TypeError, match=r"values: found 'warmth'; give a list, \['warmth'\]"):
+        read(tmp_path, stations(), values="warmth")

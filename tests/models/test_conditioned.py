@@ -88,11 +88,23 @@ def test_what_cannot_be_taken_in_is_named(adapted):
         field.update(points[:1], values[:1])
     with pytest.raises(ValueError, match="query: found the shape"):
         field.predict(query[..., :1])
+    assert field.predict(query[:, :0]).mean().shape == (2, 0, values.shape[-1])
     with pytest.raises(TypeError, match="observations"):
         model.conditioned(points)
     plain = tfpn.models.PNCNN(2, channels=2, num_blocks=1, num_basis=2)
     with pytest.raises(ValueError, match="conditioned works for models of fields only"):
         plain.conditioned(tfpn.observations(points, values[..., :1]))
+
+
+def test_examples_may_be_given_unequal_numbers(adapted):
+    model, points, values, query = adapted
+    x = tfpn.observations(points[:, :6], values[:, :6])
+    ragged = [points[0, 6:7], points[1, 6:8]], [values[0, 6:7], values[1, 6:8]]
+    found = model.conditioned(x).update(*ragged).predict(query)
+    filled = values[:, 6:8].copy()
+    filled[0, 1] = np.nan
+    expected = model.conditioned(x).update(points[:, 6:8], filled).predict(query)
+    np.testing.assert_allclose(found.mean(), expected.mean(), rtol=1e-5)
 
 
 def test_a_prior_of_an_examples_own(adapted, monkeypatch):

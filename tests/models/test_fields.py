@@ -258,6 +258,31 @@ def test_misuse_is_explained():
     plain = tfpn.models.PNCNN(2, channels=2, num_blocks=1)
     with pytest.raises(ValueError, match="predict_field works for models of fields only"):
         plain.predict_field(without_query(x), x["query"])
+    for query in (x["query"][:2], x["query"][:0], x["query"][0], np.zeros(0)):
+        with pytest.raises(ValueError, match="query: found the shape"):
+            model.predict_field(without_query(x), query)
+    nothing = {**without_query(x), "variance": np.full_like(x["variance"], np.inf)}
+    with pytest.raises(ValueError, match="x holds no reading"):
+        model.adapt(nothing)
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1e30])
+def test_values_may_be_of_any_size(unit):
+    x = make()
+    plain, other = small(), small()
+    plain.adapt(without_query(x), fit_priors=False)
+    x["values"] = x["values"] * np.float32(unit)
+    other.adapt(without_query(x), fit_priors=False)
+    expected = plain.predict_field({**without_query(x), "values": x["values"] / unit}, x["query"])
+    found = other.predict_field(without_query(x), x["query"])
+    np.testing.assert_allclose(found.mean() / unit, expected.mean(), rtol=1e-4)
+    np.testing.assert_allclose(found.stddev() / unit, expected.stddev(), rtol=1e-3)
+
+
+def test_no_query_point_has_an_empty_joint_distribution():
+    model, x = start(), make()
+    found = model.predict_field(without_query(x), x["query"][:, :0], joint=True)
+    assert found.mean().shape == (3, 1, 0) and found.covariance().shape == (3, 1, 0, 0)
 
 
 def test_many_examples_can_be_adapted_to():

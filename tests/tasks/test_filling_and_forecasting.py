@@ -105,6 +105,9 @@ def test_season_is_the_circle():
         ({"times": np.full(60, np.nan)}, "times holds NaN"),
         ({"horizon": -1.0}, "horizon must be positive"),
         ({"covariates": lambda t: np.zeros(3)}, "covariates gives the shape"),
+        ({"values": np.where(HOURS == 5.0, np.inf, WAVE)}, "values holds infinity"),
+        ({"start": -np.inf}, "start must be"),
+        ({"stop": np.inf}, "stop must be"),
     ],
 )
 def test_bad_series_are_named(changes, message):
@@ -113,7 +116,19 @@ def test_bad_series_are_named(changes, message):
         windows(arguments.pop("times"), arguments.pop("values"), **arguments)
 
 
+def test_the_last_future_may_end_at_stop_before_zero():
+    assert windows(HOURS - 100.0, WAVE, history=4, horizon=2, stop=-90)[2].tolist() == [
+        -96,
+        -94,
+        -92,
+    ]
+
+
 def test_bad_questions_are_named(model):
+    with pytest.raises(TypeError, match="covariates must be a function of times"):
+        forecast(model, HOURS, WAVE, [60.0], covariates=np.zeros(60))
+    with pytest.raises(ValueError, match="times: one is infinite"):
+        clock([np.inf])
     with pytest.raises(ValueError, match="no reading lies in the history before -5"):
         forecast(model, HOURS, WAVE, [-5.0], covariates=clock)
     with pytest.raises(ValueError, match=r"future: found the shape \[0\]"):

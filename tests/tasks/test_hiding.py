@@ -96,3 +96,21 @@ def test_other_models_are_refused():
     model = tfpn.models.PNCNN(2, channels=2, num_blocks=1)
     with pytest.raises(ValueError, match="predicts no field"):
         tfpn.tasks.train(model, make())
+
+
+@pytest.mark.parametrize("share", [(0.1,), (0.1, 0.2, 0.3), "half", None, (0.5, 0.2), True])
+def test_a_share_is_a_number_or_a_range(share):
+    with pytest.raises(ValueError, match="share must be"):
+        hide(make(), share)
+
+
+def test_numbers_of_numpy_are_shares():
+    given, _ = hide(make(), np.float32(0.5), seed=0)
+    np.testing.assert_array_equal(hide(make(), 0.5, seed=0)[0]["variance"], given["variance"])
+
+
+def test_examples_of_one_reading_have_none_to_hide():
+    x = tfpn.observations([[[0.0]], [[1.0]]], [[[1.0, 2.0]], [[3.0, 4.0]]])
+    with pytest.raises(ValueError, match="no example has two points that were read"):
+        HiddenReadings(x)
+    assert len(HiddenReadings(x, by="reading")) == 1

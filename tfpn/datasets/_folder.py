@@ -54,9 +54,21 @@ test=Part(6 examples, N = 50, d = 2, c = 1))
     root = pathlib.Path(data_dir)
     parts = {name: _part(root / name) for name in ("train", "test")}
     parts["validation"] = _part(root / "validation") if (root / "validation").exists() else None
+    _check_alike(root, parts)
     sizes = [f"{len(part)} {name}" for name, part in parts.items() if part is not None]
     description = f"Examples of the folder {root}: {', '.join(sizes)}, read as they are needed."
     return Dataset(**parts, name="folder", description=description)
+
+
+def _check_alike(root, parts):
+    """Raises ValueError unless all parts have the same dimensions and channels."""
+    for key in ("points", "values"):
+        sizes = {name: part.x[key].shape[-1] for name, part in parts.items() if part is not None}
+        if len(set(sizes.values())) > 1:
+            raise ValueError(
+                f"{root}: the last axis of {key}.npy differs between parts, {sizes}; give all "
+                "the same."
+            )
 
 
 def _part(place):
@@ -69,10 +81,14 @@ def _part(place):
             )
         try:
             array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except ValueError as error:
+        except (ValueError, EOFError) as error:
             raise ValueError(f"{path} cannot be read: {error}") from error
-        if array.dtype.kind not in kinds:
+        wide = key == LABELS or array.dtype.itemsize in (4, 8)
+        if array.dtype.kind not in kinds or not wide or not array.dtype.isnative:
             wanted = "integers" if key == LABELS else "float32 or float64"
-            raise ValueError(f"{path}: found the dtype {array.dtype}; give {wanted}.")
+            raise ValueError(
+                f"{path}: found the dtype {array.dtype}; give {wanted} in this machine's order of "
+                "bytes."
+            )
         arrays[key] = array
     return Part({key: arrays[key] for key in KEYS}, arrays[LABELS])

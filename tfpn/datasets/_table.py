@@ -12,6 +12,9 @@ from tfpn.contract import observations
 from tfpn.datasets.base import Dataset, TargetPart, check_fraction, check_integer
 from tfpn.types import Array, PathLike
 
+# Of different places, the part that float32 has to tell apart.
+_APART = 0.9
+
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
@@ -46,6 +49,7 @@ class Columns:
         kept = np.isfinite(values).any(axis=1)
         frame = frame[kept]
         places = self.coordinates.read(frame)
+        _check_digits(frame, places, self.coordinates)
         named = tables.labels(frame, label[0]) if label else np.zeros(len(frame), object)
         examples = list(dict.fromkeys(named.tolist()))
         number = {name: k for k, name in enumerate(examples)}
@@ -167,12 +171,15 @@ def table(
     Raises:
         ImportError: without pandas.
         OSError: if the file cannot be read.
-        ValueError: if columns are missing or do not hold numbers, or if there are too few places or
-            examples to split.
+        TypeError: for a name in place of a list of names.
+        ValueError: if columns are missing, do not hold numbers or are named twice, if there are too
+            few places or examples to split, or if float32 cannot tell the coordinates apart.
     """
     check_fraction("validation_fraction", validation_fraction)
     check_fraction("test_fraction", test_fraction)
     check_integer("seed", seed, 0)
+    named = {"points": points, "covariates": covariates, "values": values, "targets": targets}
+    _check_names({**named, "split_by": split_by}, time)
     if degrees and len(points) != 2:
         raise ValueError(
             f"points: found {list(points)}; degrees=true needs longitude and latitude."
@@ -235,6 +242,52 @@ def suggested(data: dict[str, Any]) -> dict[str, Any]:
     if covariates:
         found["trend"] = "linear"
     return found
+
+
+def _check_names(lists, time):
+    """Raises where a name stands for a list, or where two arguments have one column."""
+    for argument, names in lists.items():
+        if isinstance(names, str):
+            raise TypeError(f"{argument}: found {names!r}; give a list, [{names!r}].")
+    columns = [(name, arg) for arg in ("points", "covariates") for name in lists[arg]]
+    columns += [] if time is None else [(time, "time")]
+    answers = [(name, arg) for arg in ("values", "targets") for name in lists[arg]]
+    # What is predicted of a value stands beside the coordinates, and of a target alone.
+    for group in ([*columns, *((name, "values") for name in lists["values"])], answers):
+        _refuse_twice(group)
+
+
+def _refuse_twice(columns):
+    """Raises ValueError if two of the columns, or their standard deviations, have one name."""
+    deviations = [
+        (f"{name}_std", f"the standard deviation of {name!r}")
+        for name, argument in columns
+        if argument in ("values", "targets")
+    ]
+    found: dict[str, str] = {}
+    for name, argument in [*columns, *deviations]:
+        if name in found:
+            raise ValueError(
+                f"the column {name!r} is named twice, for {found[name]} and for {argument}: each "
+                "column has one part; give others another name."
+            )
+        found[name] = argument
+
+
+def _check_digits(frame, places, coordinates):
+    """Raises ValueError if float32, in which models compute, makes one of many places."""
+    whole, rounded = (len(np.unique(p, axis=0)) for p in (places, places.astype(np.float32)))
+    if rounded >= _APART * whole:
+        return
+    plain = coordinates.columns[2 * coordinates.degrees :]
+    columns = dict(zip(plain[::-1], places.T[::-1], strict=False)) or {"points": places[:, 0]}
+    sizes = {name: np.abs(column).max() for name, column in columns.items()}
+    name = max(sizes, key=sizes.__getitem__)
+    advice = "or write time stamps" if name == coordinates.time else "or take another unit"
+    raise ValueError(
+        f"column {name!r} reaches {sizes[name]:.10g}, and float32 tells {rounded} of {whole} places"
+        f" apart: subtract a constant from it, {advice}."
+    )
 
 
 def _places_apart(readings, names, fractions, seed):

@@ -55,9 +55,9 @@ class ConditionedField:
         """Adds further readings of every example.
 
         Args:
-            points: [B, m, d], or [m, d] for a single example.
-            values: [B, m, c], NaN where nothing was read; or [m, c] for a single example, or [B, m]
-                for a single channel.
+            points: [B, m, d], or a list of B arrays [m_i, d], or [m, d] for a single example.
+            values: [B, m, c] or a list like the points, NaN where nothing was read; or [m, c] for a
+                single example, or [B, m] for a single channel.
             variance: variance of their noise, to which the model adds the noise that it learnt, as
                 for `tfpn.observations`.
 
@@ -67,9 +67,8 @@ class ConditionedField:
         Raises:
             TypeError, ValueError: as `tfpn.observations`; for another number of examples.
         """
-        points, values = np.asarray(points), np.asarray(values)
-        if points.ndim == 2:
-            points = points[None]
+        if not _is_ragged(points) and np.ndim(points) == 2:
+            points, values = np.asarray(points)[None], np.asarray(values)
             values = values[None] if values.ndim < 3 else values
             if np.ndim(variance) == 2:
                 variance = np.asarray(variance)[None]
@@ -111,6 +110,9 @@ class ConditionedField:
         import tensorflow_probability as tfp
 
         kriging, dtype = self._field.kriging, self._model.inputs_dict["points"].dtype
+        count = query.shape[1]
+        if not count:  # of which kernels make nothing
+            query = np.zeros([len(query), 1, self._dim], query.dtype)
         places = tf.cast(self._scaled(query), tf.float64)
         mean, variance, factor = self._sequence.predict(
             places, kriging.basis_at(places), kriging._dof()
@@ -124,7 +126,8 @@ class ConditionedField:
         mean, std = self._model._moments_in_units(
             {key: np.asarray(value) for key, value in moments.items()}, noise
         )
-        return tfp.distributions.Normal(mean.astype(dtype), std.astype(dtype))
+        mean, std = (moment[:, :count].astype(dtype) for moment in (mean, std))
+        return tfp.distributions.Normal(mean, std)
 
     def _append(self, x):
         points, values, variance = self._own(x)
@@ -151,3 +154,8 @@ class ConditionedField:
         x = check_observations(x, spatial_dim=self._dim, channels=self._channels)
         self._model._check_missing(x["variance"])
         return {key: np.asarray(x[key]) for key in KEYS}
+
+
+def _is_ragged(points):
+    """Whether points are a list of examples of unequal length."""
+    return isinstance(points, (list, tuple)) and len({np.shape(example) for example in points}) > 1

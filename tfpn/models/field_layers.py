@@ -63,7 +63,8 @@ class ChannelScale(GPLayer):
 
     def call(self, values: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         offset, scale = self._cast(self.offset), self._cast(self.scale)
-        return (self._cast(values) - offset) / scale, self._cast(variance) / tf.square(scale)
+        # Of a tiny scale the square is 0 in float32.
+        return (self._cast(values) - offset) / scale, self._cast(variance) / scale / scale
 
     def apply(self, values: Array, variance: Array) -> tuple[Array, Array]:
         """The same for arrays, in float64."""

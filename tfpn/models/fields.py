@@ -268,7 +268,7 @@ class FieldPrediction(Mixin):
             return total + tf.linalg.diag(tf.constant(extra))
 
         mean = channelwise(moments["values"].astype(np.float64) * unit + offset)
-        prior = np.square(unit) * factor * np.maximum(latent.max(axis=(0, 1)), 1e-30)
+        prior = np.square(unit) * factor * np.maximum(latent.max(axis=(0, 1), initial=0.0), 1e-30)
         return ProcessValues(mean, variance, covariance, tf.constant(prior), self.name)
 
     @property
@@ -323,6 +323,8 @@ class FieldPrediction(Mixin):
         values = np.asarray(data["values"], np.float64)
         variance = np.asarray(data["variance"], np.float64)
         points = np.asarray(data["points"], np.float64)
+        if not np.any(np.isfinite(variance)):
+            raise ValueError("x holds no reading: there is nothing to start from.")
         values = np.where(np.isfinite(variance), values, np.nan)
         offset, scale = self._target_scale.channel_statistics(values)
         path.units.offset.assign(offset)

@@ -340,7 +340,10 @@ class Predictive(Mixin):
         query = numeric("query", query)
         if isinstance(x, dict) and "query" in self.inputs_dict:
             points = np.shape(x.get("points", query))
-            x = {"query": np.broadcast_to(query, (*points[:1], *query.shape[1:])), **x}
+            given = query
+            if query.ndim == 3 and len(query) == 1:
+                given = np.broadcast_to(query, (*points[:1], *query.shape[1:]))
+            x = {"query": given, **x}
         x = self._checked(x)
         if not isinstance(x, dict):
             raise TypeError(f"x must be the model's input dict, found {type(x).__name__}.")

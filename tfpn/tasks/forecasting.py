@@ -13,6 +13,8 @@ from tfpn.types import Array, ArrayLike, Model, Verbose
 
 # A function from times [n] to numbers known in advance, [n] or [n, p]; or None.
 Covariates = Callable[[Array], Array] | None
+# Below all times that are finite numbers.
+_LEAST = float(np.finfo(np.float64).min)
 
 
 def season(times: ArrayLike, period: float) -> Array:
@@ -23,11 +25,12 @@ def season(times: ArrayLike, period: float) -> Array:
     slowly from period to period.
 
     Args:
-        times: numbers of any shape.
+        times: numbers of any shape. NaN stays NaN.
         period: the period in the same unit, such as 24 for the hour of the day.
 
     Raises:
-        ValueError: for a period that is not positive.
+        TypeError: if the times are no numbers.
+        ValueError: for a period that is not positive, or an infinite time.
 
     Example:
 
@@ -35,7 +38,10 @@ def season(times: ArrayLike, period: float) -> Array:
     >>> season([0.0, 6.0, 24.0], 24).round(6).tolist()
     [[1.0, 0.0], [0.0, 1.0], [1.0, -0.0]]
     """
-    angle = 2.0 * np.pi * numeric("times", times) / check_positive("period", period)
+    times = numeric("times", times)
+    if np.isinf(times).any():
+        raise ValueError("times: one is infinite; leave it out.")
+    angle = 2.0 * np.pi * times / check_positive("period", period)
     return np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 
@@ -75,9 +81,9 @@ def windows(
         origins [B]. Windows without a reading in their history or future are left out.
 
     Raises:
-        TypeError: if times or values are not numbers.
-        ValueError: for other shapes, if times are not finite, if lengths are not positive, or if
-            there is no window.
+        TypeError: if times or values are not numbers, or covariates not a function.
+        ValueError: for other shapes, if times are not finite, if values are infinite, if lengths are
+            not positive, or if there is no window.
 
     Example:
 
@@ -99,13 +105,13 @@ def windows(
     times, values = times[order], values[order]
     if not len(times):
         raise ValueError("values holds no reading; give at least one number.")
-    first = times[0] + history if start is None else check_number("start", start, -np.inf)
-    last = times[-1] if stop is None else check_number("stop", stop, -np.inf)
+    first = times[0] + history if start is None else check_number("start", start, _LEAST)
+    last = times[-1] if stop is None else check_number("stop", stop, _LEAST)
     # A future that begins at the last reading still has one reading.
     count = int(np.floor((last - first) / step + 1e-9)) + 1
     origins, pieces = [], []
     for origin in first + step * np.arange(max(count, 0)):
-        if stop is not None and origin + horizon > stop * (1.0 + 1e-12):
+        if stop is not None and origin + horizon > stop + 1e-12 * abs(stop):
             break
         begin, middle, end = np.searchsorted(times, [origin - history, origin, origin + horizon])
         if begin < middle < end:
@@ -184,7 +190,7 @@ def forecast(
         raise ValueError(
             f"future: found the shape {list(future.shape)}; give a list of finite times [M]."
         )
-    start = future.min() if origin is None else check_number("origin", origin, -np.inf)
+    start = future.min() if origin is None else check_number("origin", origin, _LEAST)
     seen = np.isfinite(values).any(axis=-1) & (times < start)
     if history is not None:
         seen &= times >= start - check_positive("history", history)
@@ -209,6 +215,8 @@ def _read_series(times, values):
         )
     if not np.all(np.isfinite(times)):
         raise ValueError("times holds NaN or infinity; leave out readings without a time.")
+    if np.any(np.isinf(values)):
+        raise ValueError("values holds infinity; give NaN where nothing was read.")
     return times, values[:, None] if values.ndim == 1 else values
 
 
@@ -217,6 +225,11 @@ def _coordinates(times: Array, origin: float, covariates: Covariates) -> Array:
     since = (times - origin)[:, None]
     if covariates is None:
         return since
+    if not callable(covariates):
+        raise TypeError(
+            f"covariates must be a function of times [n] that gives [n, p], found "
+            f"{type(covariates).__name__}."
+        )
     known = numeric("covariates", covariates(times)).astype(np.float64)
     known = known[:, None] if known.ndim == 1 else known
     if known.ndim != 2 or len(known) != len(times) or not np.all(np.isfinite(known)):

@@ -1,6 +1,7 @@
 """Training without targets: hides some readings, and the model learns to predict them."""
 
 import math
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -91,6 +92,9 @@ class HiddenReadings(keras.utils.PyDataset):
         repeats: how often each example appears in an epoch, for data with few examples.
         seed: an integer.
 
+    Raises:
+        TypeError, ValueError: as `hide`, or if no example has two readings.
+
     Example:
 
     >>> import numpy as np, tfpn
@@ -116,6 +120,13 @@ class HiddenReadings(keras.utils.PyDataset):
         super().__init__(**kwargs)
         self._x = check_observations(x)
         self._options = {"share": _read_share(share), "by": check_choice("by", by, BY)}
+        read = np.isfinite(self._x["variance"])
+        units = read.any(axis=-1) if by == "point" else read
+        if units.reshape(len(units), -1).sum(axis=1).max() < 2:
+            raise ValueError(
+                f"x: no example has two {by}s that were read, so none can be hidden: give examples "
+                "of several readings."
+            )
         self._size = check_count("batch_size", batch_size)
         self._repeats = check_count("repeats", repeats)
         self._seed, self._epoch = seed, 0
@@ -175,7 +186,7 @@ def train(
 
     Raises:
         ValueError: if the model does not predict fields, or has more outputs than the input has
-            channels; or for bad arguments.
+            channels; if no example has two readings; or for bad arguments.
 
     Example:
 
@@ -253,9 +264,10 @@ def check_field(model: Model) -> None:
 
 
 def _read_share(share):
-    low, high = (share, share) if np.ndim(share) == 0 else tuple(share)
-    if not (isinstance(low, (int, float)) and isinstance(high, (int, float))):
+    ends = (share, share) if np.ndim(share) == 0 else tuple(share)
+    if len(ends) != 2 or not all(isinstance(end, numbers.Real) for end in ends):
         raise ValueError(f"share must be a number or a range (low, high), found {share!r}.")
+    low, high = map(float, ends)
     if not 0.0 < low <= high < 1.0:
         raise ValueError(f"share must be above 0 and below 1, low before high, found {share!r}.")
     return low, high
