@@ -1,6 +1,7 @@
 """The command with tables: a map, predictions at places, and numbers of examples."""
 
 import json
+import shutil
 import types
 
 import numpy as np
@@ -11,7 +12,7 @@ from cli_support import command, refused
 from matplotlib import cbook
 from test_readme import README, blocks
 
-from tfpn import recipes
+from tfpn import recipes, training
 
 PNG = b"\x89PNG\r\n\x1a\n"
 HEIGHTS = recipes.models_folder() / "spot-heights" / "heights.csv"
@@ -71,8 +72,24 @@ def test_ten_lines_of_python_make_the_same_map(mapped, tmp_path, monkeypatch, al
     assert float(difference.median()) < 0.2
 
 
+def test_a_table_that_has_changed_is_noticed(mapped, tmp_path):
+    """What is left out follows from the rows, so that others may have been learnt from."""
+    run = tmp_path / "run"
+    shutil.copytree(mapped.folder, run)
+    rows = HEIGHTS.read_text().splitlines(keepends=True)
+    (tmp_path / "heights.csv").write_text("".join(rows[:-1]))
+    recipe = recipes.load(run / "recipe.toml")
+    for path, changed in ((HEIGHTS, False), (tmp_path / "heights.csv", True)):
+        recipe.sections["data"]["file"] = str(path)
+        data = recipes.load_data(recipes.resolve(recipe))
+        assert training.is_other_table(run, data) == changed
+    (run / "result.json").unlink()
+    assert not training.is_other_table(run, data)
+
+
 def test_evaluate_measures_places_that_were_left_out(mapped, tmp_path):
     outcome = command("evaluate", mapped.folder, "--output", tmp_path / "found.json")
+    assert "has changed" not in outcome.err
     assert outcome.status == 0, outcome.err
     found = json.loads(outcome.out)
     assert found == json.loads((tmp_path / "found.json").read_text())

@@ -272,11 +272,19 @@ def test_values_may_be_of_any_size(unit):
     plain, other = small(), small()
     plain.adapt(without_query(x), fit_priors=False)
     x["values"] = x["values"] * np.float32(unit)
-    other.adapt(without_query(x), fit_priors=False)
+    with pytest.warns(UserWarning, match="values: the standard deviation of channel 0"):
+        other.adapt(without_query(x), fit_priors=False)
     expected = plain.predict_field({**without_query(x), "values": x["values"] / unit}, x["query"])
     found = other.predict_field(without_query(x), x["query"])
     np.testing.assert_allclose(found.mean() / unit, expected.mean(), rtol=1e-4)
     np.testing.assert_allclose(found.stddev() / unit, expected.stddev(), rtol=1e-3)
+
+
+@pytest.mark.parametrize("changes", [{}, {"conditioning": "local", "block_size": 4}])
+def test_no_query_point_has_an_empty_prediction(changes):
+    model, x = start(**changes), make()
+    found = model.predict_field(without_query(x), x["query"][:, :0])
+    assert found.mean().shape == found.stddev().shape == (3, 0, 1)
 
 
 def test_no_query_point_has_an_empty_joint_distribution():

@@ -237,6 +237,12 @@ def _evaluate_run(options, run, loaded):
     part = getattr(data, options.split)
     if part is None:
         raise CommandError(f"--split: the data set has no {options.split} part; give another")
+    if training.is_other_table(run, data):
+        print(
+            f"{run}: the table has changed since the training, and so has what is left out of it: "
+            "places that the model knows may be measured",
+            file=sys.stderr,
+        )
     task = training.task_of(data)
     found = task.predictions(model, part, recipe.sections["training"]["batch_size"])
     figures = task.figures(found, part, options.bins)

@@ -1,6 +1,7 @@
 """Reads a table of your own by the names of its columns."""
 
 import dataclasses
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -110,11 +111,13 @@ class Table(Dataset):
         task: "regression" or "field".
         columns: the `Columns`, which read other tables of the same kind.
         readings: all the `Readings`, including those that parts are to predict.
+        checksum: checksum of the rows that were read, by which `tfpn evaluate` notices a change.
     """
 
     task: str = "field"
     columns: Any = None
     readings: Any = None
+    checksum: int | None = None
 
 
 def table(
@@ -211,6 +214,7 @@ def table(
         task="regression" if targets else "field",
         columns=columns,
         readings=readings,
+        checksum=_checksum(readings.frame, columns),
     )
 
 
@@ -242,6 +246,13 @@ def suggested(data: dict[str, Any]) -> dict[str, Any]:
     if covariates:
         found["trend"] = "linear"
     return found
+
+
+def _checksum(frame, columns):
+    """A number that another table, or a changed one, would hardly have."""
+    label = [] if columns.example is None else [columns.example]
+    names = [*label, *columns.coordinates.columns, *columns.values, *columns.targets]
+    return zlib.crc32(frame[names].to_csv(index=False, lineterminator="\n").encode())
 
 
 def _check_names(lists, time):

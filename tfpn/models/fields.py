@@ -10,6 +10,7 @@ from tfpn.math.uncertainty import UNCERTAINTY
 from tfpn.models.conditioned import ConditionedField
 from tfpn.models.field_refine import OwnPriors
 from tfpn.models.field_start import STEPS, start_field
+from tfpn.models.inputs import warn_of_squares
 from tfpn.progress import Progress
 from tfpn.types import Array, ArrayLike, Distribution, Mixin, Observations, Tensor, Verbose
 
@@ -215,17 +216,21 @@ class FieldPrediction(Mixin):
         if not isinstance(x, dict):
             return self._predicted(self._moments, x, batch_size, verbose)
         query = np.asarray(x["query"])
+        axes = {self._way.key: 2}
+        if not query.shape[1]:  # of which layers make nothing
+            x = {**x, "query": np.zeros((len(query), 1, query.shape[2]), query.dtype)}
+            found = self._predicted(self._moments, x, batch_size, verbose)
+            return {key: np.take(array, [], axes.get(key, 1)) for key, array in found.items()}
         size = max(1, _AT_ONCE // max(1, min(batch_size, len(query))))
         if query.shape[1] <= size:
             return self._predicted(self._moments, x, batch_size, verbose)
-        starts, found = range(0, query.shape[1], size), []
+        starts, parts = range(0, query.shape[1], size), []
         with Progress("predict", len(starts), "parts of the query", verbose) as progress:
             for start in starts:
                 part = {**x, "query": query[:, start : start + size]}
-                found.append(self._predicted(self._moments, part, batch_size, verbose))
+                parts.append(self._predicted(self._moments, part, batch_size, verbose))
                 progress.advance()
-        axes = {key: 2 if key == self._way.key else 1 for key in found[0]}
-        return {key: np.concatenate([f[key] for f in found], axes[key]) for key in found[0]}
+        return {key: np.concatenate([f[key] for f in parts], axes.get(key, 1)) for key in parts[0]}
 
     def _joint_field(self, path, x, noise, verbose):
         """A `ProcessValues` of kriging and network."""
@@ -329,6 +334,7 @@ class FieldPrediction(Mixin):
         offset, scale = self._target_scale.channel_statistics(values)
         path.units.offset.assign(offset)
         path.units.scale.assign(scale)
+        warn_of_squares(scale, self.inputs_dict["values"].dtype)
         kept = min(len(offset), count)
         for weight, given in (
             (self._target_scale.offset, offset),

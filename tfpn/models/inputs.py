@@ -90,6 +90,19 @@ def warn_of_sizes(values: Array, variance: Array) -> None:
         )
 
 
+def warn_of_squares(spread: Array, dtype: str) -> None:
+    """Warns of channels whose variance the dtype cannot hold, which outputs and losses need."""
+    kind = np.finfo(dtype)
+    bad = [k for k, s in enumerate(spread) if not 1e6 * kind.tiny < s**2 < 1e-6 * kind.max]
+    if bad:
+        warnings.warn(
+            f"values: the standard deviation of channel {bad[0]} is {spread[bad[0]]:.3g}, whose "
+            f"square {dtype} cannot hold with its digits. predict_field is right, but predict, fit "
+            "and losses need the variance: give the values in another unit.",
+            stacklevel=4,
+        )
+
+
 def first_examples(dataset: Any, count: int = 256) -> dict[str, Array]:
     """The first ``count`` examples of a batched data set as one dict."""
     batches, examples = [], 0

@@ -19,6 +19,7 @@ from tfpn.training.folder import (
     RECIPE,
     RELIABILITY,
     RESULT,
+    is_other_table,
     load_run,
     run_path,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "compile_model",
     "evaluate",
     "fit_model",
+    "is_other_table",
     "layer_message",
     "list_gpus",
     "load_run",

@@ -1,9 +1,11 @@
 """The run folder: names of its files, its preparation, and loading its model."""
 
 import importlib
+import json
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import keras
 
@@ -77,6 +79,22 @@ def run_path(run: PathLike) -> Path:
     if not path.exists() and str(run) in recipes.names():
         return recipes.models_folder() / run
     return path
+
+
+def is_other_table(run: PathLike, data: Any) -> bool:
+    """Whether a run was trained on another table than this data set, or on an older state of it.
+
+    Args:
+        run: as in `load_run`.
+        data: the data set of its recipe, as it is now.
+    """
+    path = run_path(run)
+    path = (path if path.is_dir() else path.parent) / RESULT
+    try:
+        known = json.loads(path.read_text()).get("table")
+    except (OSError, ValueError, AttributeError):  # a run that was stopped, or of other data
+        return False
+    return known is not None and known != getattr(data, "checksum", known)
 
 
 def load_run(run: PathLike) -> tuple[Model, recipes.Recipe]:

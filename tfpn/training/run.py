@@ -80,7 +80,8 @@ def train(
         test_average_precision and the same of the validation part
         (`tfpn.evaluation.classification_metrics`). For numbers and fields they are test_ and
         validation_ with rmse, mae, nll, crps and coverage_95
-        (`tfpn.evaluation.regression_metrics`). Workers other than the chief return None.
+        (`tfpn.evaluation.regression_metrics`). A table has its checksum, table. Workers other than
+        the chief return None.
 
     Raises:
         RecipeError: if the recipe is not usable, or has a `patience` without a validation part.
@@ -242,4 +243,5 @@ def _result(recipe, folder, model, data, predictions):
         "seconds": round(sum(log["seconds"]), 1),
         "seed": training["seed"],
         "run": str(folder),
+        **({"table": data.checksum} if getattr(data, "checksum", None) is not None else {}),
     }
