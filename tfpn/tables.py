@@ -77,7 +77,7 @@ def _read_csv(pandas, path):
     except pandas.errors.ParserWarning as error:  # it would leave out cells
         raise ValueError(
             f"rows have more cells than the {len(names)} names of the first row: name each column, "
-            "and write 2.5 for two and a half"
+            "separate cells by commas, and write 2.5 for two and a half"
         ) from error
     frame.columns = [
         name if isinstance(name, str) else found

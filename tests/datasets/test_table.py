@@ -173,7 +173,8 @@ def test_files_that_are_no_tables(name, content, said, tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("x;v\n1,5;2\n2,5;3\n", "Separate its cells by commas"),
+        ("x;v\n1,5;2\n2,5;3\n", "separate cells by commas"),
+        ("x;v\n1;2\n2;3\n", "Separate its cells by commas"),
         ("x,v,v\n1,2,3\n2,3,4\n", "more than one column 'v'"),
     ],
 )
