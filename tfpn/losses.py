@@ -29,8 +29,8 @@ def gaussian_nll(y_true: Tensor, y_pred: Tensor) -> Tensor:
         [...], 0 where a target is NaN.
 
     Raises:
-        ValueError: if the last axis of ``y_pred`` does not have the length 2, or if the targets have
-            another shape.
+        ValueError: if the last axis of ``y_pred`` does not have the length 2, or if the targets
+            have another shape.
 
     Example:
 

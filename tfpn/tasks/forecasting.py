@@ -82,8 +82,8 @@ def windows(
 
     Raises:
         TypeError: if times or values are not numbers, or covariates not a function.
-        ValueError: for other shapes, if times are not finite, if values are infinite, if lengths are
-            not positive, or if there is no window.
+        ValueError: for other shapes, if times are not finite, if values are infinite, if lengths
+            are not positive, or if there is no window.
 
     Example:
 
