@@ -1,11 +1,15 @@
 """Places on a sphere and moments: against rotations, the poles, the date line and clock changes."""
 
+import types
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import tfpn
+from tfpn import tables
 from tfpn.coordinates import EARTH_RADIUS, degrees, great_circle, hours_since, sphere
+from tfpn.training.field_outputs import grid_of
 
 
 def places(count=200, seed=0):
@@ -120,3 +124,58 @@ def test_missing_stamps_and_kinds_of_columns():
         hours_since(stamps, "2024-01-01T00:00Z")
     with pytest.raises(ValueError, match="with and without a time zone"):
         hours_since(["2024-01-01T00:00Z", "2024-01-01"], "2024-01-01T00:00Z")
+
+
+def hours_of(frame, **columns):
+    return tables.Coordinates((), "when", time_zone="Europe/Berlin", **columns).hours(frame)
+
+
+def test_each_series_of_a_table_tells_its_own_twice_shown_hours():
+    moments = pd.date_range("2024-10-27", periods=6, freq="h", tz="Europe/Berlin")
+    clocks = moments.tz_localize(None)
+    expected = np.repeat(np.arange(6.0), 2)
+    both = pd.DataFrame({"device": ["x", "y"] * 6, "when": np.repeat(clocks, 2)})
+    np.testing.assert_array_equal(hours_of(both, series=["device"]), expected)
+    stacked = both.sort_values("device", kind="stable")
+    np.testing.assert_array_equal(hours_of(stacked, series=["device"]), np.tile(np.arange(6.0), 2))
+    # Something that moves is a series of its own, and stamps with offsets need no order.
+    frame = pd.DataFrame({"east": np.arange(6.0), "when": clocks, "device": "x"})
+    moving = {"points": ["east"], "time": "when", "time_zone": "Europe/Berlin"}
+    found = tables.Coordinates(**moving, series=["device"]).hours(frame)
+    np.testing.assert_array_equal(found, np.arange(6.0))
+    offsets = pd.DataFrame({"when": [stamp.isoformat() for stamp in moments[::-1]]})
+    np.testing.assert_array_equal(hours_of(offsets, origin="2024-10-27"), np.arange(6.0)[::-1])
+    # An origin in the hour itself is the first of the two.
+    np.testing.assert_array_equal(hours_of(both[4:], series=["device"]), expected[:-4])
+    # Two places are no two readings of one, and one reading is either.
+    twice = tables.Coordinates(**moving, origin="2024-10-27")
+    for asked in (frame[2:4], frame[2:3]):
+        with pytest.raises(ValueError, match="write stamps with their offset"):
+            twice.hours(asked)
+
+
+def test_hours_become_stamps_again():
+    columns = tables.Coordinates((), "when", time_zone="Europe/Berlin", origin="2024-10-27")
+    stamps = columns.stamps(np.arange(5.0))
+    assert [stamp.hour for stamp in stamps] == [0, 1, 2, 2, 3]
+    np.testing.assert_array_equal(columns.hours(pd.DataFrame({"when": stamps})), np.arange(5.0))
+    plain = tables.Coordinates((), "when", origin="2024-10-27").stamps([25.0])
+    assert plain.tolist() == [pd.Timestamp("2024-10-28 01:00")]
+
+
+def test_a_grid_of_a_table_goes_over_the_date_line_and_not_beyond_a_pole():
+    def ends(longitudes, latitudes=(0.0, 10.0)):
+        size = len(longitudes)
+        frame = pd.DataFrame({"lon": longitudes, "lat": np.resize(latitudes, size)})
+        place = tables.Coordinates(["lon", "lat"], degrees=True)
+        columns = types.SimpleNamespace(coordinates=place)
+        readings = types.SimpleNamespace(frame=frame)
+        grid = grid_of(types.SimpleNamespace(columns=columns, readings=readings), 5)
+        assert all(np.all(np.diff(axis) > 0.0) for axis in grid.values())
+        return grid["lon"][0], grid["lon"][-1], grid["lat"][0], grid["lat"][-1]
+
+    assert ends([175.0, -175.0, 180.0, 178.0])[:2] == pytest.approx((174.8, 185.2))
+    assert ends([-84.0, -80.0])[:2] == pytest.approx((-84.08, -79.92))
+    assert ends([350.0, 352.0])[:2] == pytest.approx((349.96, 352.04))
+    west, east, south, north = ends(np.arange(-180.0, 180.0, 30.0), (-90.0, 90.0))
+    assert east - west <= 360.0 + 1e-9 and (south, north) == (-90.0, 90.0)

@@ -55,9 +55,9 @@ def _maps(figure, line, mean, std, dots, title, aspect):
         if dots is not None:
             look = {"color": "white"} if text else {"c": dots[2], "norm": shown.norm}
             axes.scatter(*dots[:2], s=8, linewidths=0.3, edgecolors="black", **look)
-        axes.set(title=f"{title}{text}", xlabel=x, aspect=aspect)
+        axes.set(title=f"{title}{text}", xlabel=_with_unit(mean[x]), aspect=aspect)
         axes.title.set_fontsize(9)
-    line[0].set_ylabel(y)
+    line[0].set_ylabel(_with_unit(mean[y]))
 
 
 def _series(axes, mean, std, dots, title):
@@ -67,6 +67,11 @@ def _series(axes, mean, std, dots, title):
     axes.fill_between(mean[x], low, high, alpha=0.25, color="C0", linewidth=0, label="95 % band")
     if dots is not None:
         axes.plot(dots[0], dots[1], ".", markersize=4, color="black", label="readings")
-    axes.set(title=title, xlabel=x)
+    axes.set(title=title, xlabel=_with_unit(mean[x]))
     axes.title.set_fontsize(9)
     axes.legend(fontsize=7)
+
+
+def _with_unit(coordinate):
+    unit = coordinate.attrs.get("units")
+    return coordinate.name if unit is None else f"{coordinate.name}, {unit}"

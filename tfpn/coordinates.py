@@ -126,7 +126,8 @@ def hours_since(
     Args:
         times: anything that `pandas.to_datetime` reads (a column, an index or a list of stamps), or
             a column of polars or pyarrow.
-        origin: a stamp. It has a time zone if and only if the times have one.
+        origin: a stamp. It has a time zone if and only if the times have one. Without one, in an
+            hour that clocks of ``timezone`` repeat, it is in the first pass.
         timezone: the zone of stamps that have none, such as "Europe/Berlin". None takes them as
             they are, which is right for clocks that nobody changes.
         ambiguous: as in pandas's ``tz_localize``, with ``timezone`` only. "infer" tells the two
@@ -180,7 +181,8 @@ def hours_since(
             raise ValueError(
                 f"timezone: there is no zone {timezone!r}; give a name such as 'Europe/Berlin'."
             ) from error
-        start = start.tz_localize(timezone) if start.tzinfo is None else start
+        if start.tzinfo is None:
+            start = start.tz_localize(timezone, ambiguous=True)
     if (stamps.dt.tz is None) != (start.tzinfo is None):
         with_zone, without = ("origin", "times") if stamps.dt.tz is None else ("times", "origin")
         raise ValueError(

@@ -5,6 +5,7 @@ Install pandas with ``pip install tfpn[fields]``. Parquet files need pyarrow, to
 
 import dataclasses
 import importlib
+import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tfpn.files import write
-from tfpn.types import Array, PathLike
+from tfpn.types import Array, ArrayLike, PathLike
 
 READ = (".csv", ".parquet")
 
@@ -176,6 +177,12 @@ def labels(frame: Any, name: str) -> Array:
     return frame[name].to_numpy(object)
 
 
+def _has_zone(column):
+    import pandas as pd
+
+    return any(pd.Timestamp(stamp).tzinfo is not None for stamp in column)
+
+
 def _refuse_empty(name, empty):
     row = int(np.flatnonzero(empty)[0])
     raise ValueError(f"column {name!r} is empty in row {row + 1}: fill it, or leave out the row.")
@@ -193,6 +200,8 @@ class Coordinates:
             sphere (`tfpn.coordinates.sphere`).
         time_zone: the time zone of stamps that have none.
         origin: the stamp from which hours count.
+        series: columns that tell series of rows apart, as ``points`` do. The order of the rows in
+            each series tells the two passes through a repeated hour apart.
     """
 
     points: Sequence[str]
@@ -201,6 +210,7 @@ class Coordinates:
     degrees: bool = False
     time_zone: str | None = None
     origin: str | None = None
+    series: Sequence[str] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -263,18 +273,67 @@ class Coordinates:
             return numbers(frame, name, gaps=False)
         from tfpn.coordinates import hours_since
 
-        origin = self.first(frame) if self.origin is None else self.origin
+        origin, zone = self._start(frame), self.time_zone
+        if zone is not None and _has_zone(column.iloc[:1]):
+            origin, zone = self.stamps([0.0], origin)[0], None  # the stamps say it themselves
         try:
-            return hours_since(column, origin, timezone=self.time_zone, ambiguous="infer")
+            if zone is None:
+                return hours_since(column, origin)
+            found = np.array(hours_since(column, origin, timezone=zone, ambiguous="NaT"))
+            for rows in self._series_of(frame, np.isnan(found)):
+                found[rows] = hours_since(
+                    column.iloc[rows], origin, timezone=zone, ambiguous="infer"
+                )
         except (ValueError, TypeError) as error:
-            said = str(error).rstrip(".")
-            if self.time_zone is not None:
-                said += ". Stamps with an offset, as 2024-10-27T02:30+02:00, need no time_zone"
-            raise ValueError(f"column {self.time!r} is no time: {said}.") from error
+            said, advice = str(error).rstrip("."), "."
+            if zone is not None and re.search("ambiguous|dst", str(error)):
+                advice = (
+                    ". Write stamps with their offset, such as 2024-10-27T02:00+01:00, or name "
+                    "what tells series of rows apart in split_by."
+                )
+            raise ValueError(f"column {self.time!r} is no time: {said}{advice}") from error
+        return found
+
+    def stamps(self, hours: ArrayLike, origin: Any = None) -> Any:
+        """Hours from the origin as time stamps of pandas, with a zone where there is one.
+
+        >>> Coordinates((), "t", time_zone="Europe/Berlin", origin="2024-10-27").stamps([4])[0]
+        Timestamp('2024-10-27 03:00:00+0100', tz='Europe/Berlin')
+        """
+        import pandas as pd
+
+        start = pd.Timestamp(self.origin if origin is None else origin)
+        if self.time_zone is not None:
+            plain = start.tzinfo is None
+            start = (
+                start.tz_localize(self.time_zone, ambiguous=True)
+                if plain
+                else start.tz_convert(self.time_zone)
+            )
+        return start + pd.to_timedelta(np.asarray(hours, np.float64), unit="h").round("s")
+
+    def has_stamps(self, frame: Any) -> bool:
+        """Whether a table's times are time stamps, which become hours."""
+        return self.time is not None and frame[self.time].dtype.kind not in "biuf"
+
+    def _start(self, frame):
+        return self.first(frame) if self.origin is None else self.origin
+
+    def _series_of(self, frame, some):
+        """The rows of each series to which ``some`` belong, in their order."""
+        named = [name for name in self.series if name in frame.columns]
+        number = np.zeros(len(frame), int)
+        # Where no place comes twice something moves, and its name alone tells the series apart.
+        for names in ([*self.points, *named], named):
+            if names:
+                number = frame.groupby(list(dict.fromkeys(names)), dropna=False).ngroup().to_numpy()
+            if number.max(initial=0) + 1 < len(frame):
+                break
+        return [np.flatnonzero(number == one) for one in np.unique(number[some])]
 
     def first(self, frame: Any) -> str | None:
         """The first time stamp, which becomes the origin of a table; None for numbers."""
-        if self.time is None or frame[self.time].dtype.kind in "biuf":
+        if not self.has_stamps(frame):
             return None
         import pandas as pd
 

@@ -223,6 +223,7 @@ def test_wrong_tables_and_recipes_are_one_line(tmp_path):
 def test_two_readings_at_each_of_few_places_make_a_series(tmp_path, all_eagerly):
     hours = np.repeat(np.arange(8.0), 2)
     frame = pd.DataFrame({"hour": hours, "load": np.sin(hours) + 0.1 * (np.arange(16) % 2)})
+    frame["hour"] = pd.Timestamp("2024-06-01T12:00Z") + pd.to_timedelta(hours, unit="h")
     frame.to_csv(tmp_path / "own.csv", index=False)
     recipe = write_recipe(
         *(tmp_path, "own.csv", 'time = "hour"', 'values = ["load"]'),
@@ -233,4 +234,9 @@ def test_two_readings_at_each_of_few_places_make_a_series(tmp_path, all_eagerly)
     assert not any("test" in key for key in json.loads(outcome.out.splitlines()[-1]))
     found = xr.load_dataset(tmp_path / "run" / "series.nc", engine="scipy")
     assert found["load_std"].shape == (400,) and bool((found["load_std"] > 0.0).all())
+    outcome = command("predict", tmp_path / "run", "--resolution", "3")
+    stamps = [line.split(",")[0] for line in outcome.out.splitlines()]
+    assert stamps[2] == "2024-06-01 15:30:00+00:00"  # the middle of the series
+    ends = found["hour"].values[[0, -1]]  # as NetCDF's conventions read them
+    assert abs(np.mean(ends.astype("datetime64[s]").astype(float)) - 1717255800.0) < 1.0
     assert (tmp_path / "run" / "series.png").read_bytes().startswith(PNG)

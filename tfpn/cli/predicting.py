@@ -62,7 +62,7 @@ def _grid(options, model, data, observed):
     elif suffix == ".nc":
         field_outputs.write_netcdf(options.output, found)
     else:
-        _write_columns(options.output, found.to_dataframe().reset_index())
+        _write_columns(options.output, field_outputs.grid_columns(found, data))
 
 
 def _regression(path, model, data):

@@ -158,7 +158,9 @@ def table(
         variance: variance of the readings' noise, to which the model adds what it learns: a number
             or one for each of the values.
         degrees: whether ``points`` are longitude and latitude on the globe.
-        time_zone: the time zone of stamps that have none, such as "Europe/Berlin".
+        time_zone: the time zone of stamps that have none, such as "Europe/Berlin". The order of
+            the rows tells the two passes through a repeated hour apart. Each place, example and
+            entry of ``split_by`` has its own order.
         origin: the stamp from which times count, in hours. The default is the first one of the
             table.
         split_by: columns that say which rows are left out together, such as a station's name. The
@@ -191,7 +193,8 @@ def table(
         raise ValueError("name the columns of values, and of points or time or both.")
     path = Path(file) if data_dir is None else Path(data_dir) / file
     frame = tables.read_table(path)
-    place = tables.Coordinates(points, time, covariates, degrees, time_zone, origin)
+    series = [*([] if example is None else [example]), *split_by]
+    place = tables.Coordinates(points, time, covariates, degrees, time_zone, origin, series)
     columns = Columns(place, list(values), example, list(targets), variance)
     readings = columns.read(frame)
     if origin is None:  # other tables of this kind count from the same origin

@@ -6,12 +6,28 @@ import tensorflow_probability as tfp
 from tfpn.distributions.multivariate_normal import multivariate_normal
 from tfpn.types import Distribution, Tensor
 
+# Each halves the interval that holds a quantile: as many as float32 has digits, and some.
+_HALVINGS = 30
+
 
 class NormalMixture(tfp.distributions.MixtureSameFamily):
     """`tfp.distributions.MixtureSameFamily` of equally likely components that can be pickled."""
 
     def __reduce__(self):
         return equal_mixture, (self.components_distribution,)
+
+    def _quantile(self, value):
+        """Of numbers, by bisection between the least and the largest quantile of a component."""
+        parts = self.components_distribution
+        if parts.event_shape.rank:
+            raise NotImplementedError("vectors have no quantiles: take those of samples.")
+        ends = parts.quantile(value[..., None])
+        low, high = tf.reduce_min(ends, axis=-1), tf.reduce_max(ends, axis=-1)
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            below = self.cdf(middle) < value
+            low, high = tf.where(below, middle, low), tf.where(below, high, middle)
+        return 0.5 * (low + high)
 
 
 def equal_mixture(components: Distribution) -> Distribution:

@@ -35,13 +35,29 @@ def grid_of(data: Any, resolution: int | None = None) -> dict[str, Array] | None
     for name in place.columns:
         plain = name == place.time or name not in place.points
         column = place.hours(frame) if plain else frame[name].to_numpy(np.float64)
-        low, high = column.min(), column.max()
+        round_globe = place.degrees and name == place.points[0]
+        low, high = _around(column) if round_globe else (column.min(), column.max())
         margin = _MARGIN * (high - low)
-        axes[name] = np.linspace(low - margin, high + margin, number)
-    if place.degrees:
-        latitude = place.points[1]
-        axes[latitude] = np.clip(axes[latitude], -90.0, 90.0)
+        if round_globe:
+            margin = min(margin, 0.5 * (360.0 - (high - low)))
+        low, high = low - margin, high + margin
+        if place.degrees and name == place.points[1]:
+            low, high = max(low, -90.0), min(high, 90.0)
+        axes[name] = np.linspace(low, high, number)
     return axes
+
+
+def _around(longitude):
+    """The ends of the shortest arc that holds all longitudes. The second may be beyond 180."""
+    turned = longitude % 360.0
+    order = np.argsort(turned)
+    gaps = np.diff(turned[order], append=turned[order[0]] + 360.0)
+    widest = int(np.argmax(gaps))
+    plain = longitude.max() - longitude.min()
+    if 360.0 - gaps[widest] > plain - 1e-9:  # as they are written
+        return longitude.min(), longitude.max()
+    first = longitude[order[(widest + 1) % len(order)]]
+    return first, first + 360.0 - gaps[widest]
 
 
 def predict_grid(model: Model, data: Any, grid: dict[str, Array], observed: Any = None) -> Any:
@@ -60,13 +76,27 @@ def predict_grid(model: Model, data: Any, grid: dict[str, Array], observed: Any 
     query = grids.grid_points(grid, _on_sphere(place))
     found = tasks.interpolate(model, readings.observed(), query)
     several = data.columns.example is not None
-    return grids.to_xarray(
+    field = grids.to_xarray(
         found,
         grid,
         channels=list(data.columns.values),
         example=data.columns.example if several else None,
         examples=[str(label) for label in readings.examples] if several else None,
     )
+
+    if place.has_stamps(readings.frame):  # NetCDF's conventions count from a stamp of UTC
+        start = place.stamps([0.0])[0]
+        start = start if start.tzinfo is None else start.tz_convert("UTC").tz_localize(None)
+        field[place.time].attrs["units"] = f"hours since {start}"
+    return field
+
+
+def grid_columns(found: Any, data: Any) -> Any:
+    """Returns a field on a grid as a pandas table, with time stamps if the data set has some."""
+    place, frame = data.columns.coordinates, found.to_dataframe().reset_index()
+    if place.has_stamps(data.readings.frame):
+        frame[place.time] = place.stamps(frame[place.time])
+    return frame
 
 
 def _on_sphere(place):
@@ -105,6 +135,9 @@ def picture(found: Any, data: Any, path: PathLike, observed: Any = None) -> None
     shown = {name: readings.frame[name].to_numpy() for name in place.points}
     if place.time is not None:
         shown[place.time] = place.hours(readings.frame)
+    if place.degrees:  # the grid's longitudes may go beyond 180
+        first = float(found[place.points[0]][0])
+        shown[place.points[0]] = first + (shown[place.points[0]] - first) % 360.0
     for channel, name in enumerate(readings.names):
         shown[name] = readings.values[:, channel]
     if data.columns.example is not None:
