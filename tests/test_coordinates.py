@@ -150,7 +150,7 @@ def test_each_series_of_a_table_tells_its_own_twice_shown_hours():
     # Two places are no two readings of one, and one reading is either.
     twice = tables.Coordinates(**moving, origin="2024-10-27")
     for asked in (frame[2:4], frame[2:3]):
-        with pytest.raises(ValueError, match="write stamps with their offset"):
+        with pytest.raises(ValueError, match="Write stamps with their offset"):
             twice.hours(asked)
 
 
