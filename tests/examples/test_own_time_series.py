@@ -125,7 +125,7 @@ def test_readings_of_one_time_are_averaged():
 @pytest.mark.parametrize(
     "which, old, new, message",
     [
-        (0, "id,time", "id,hour", r"series.csv: found the columns .*, time missing"),
+        (0, "id,time", "id,hour", r"series.csv: found the columns .*, without time"),
         (0, "p001,", "p001,late", r"series.csv, line \d+: time is 'late.*give a number"),
         (
             0,

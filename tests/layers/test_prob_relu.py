@@ -45,7 +45,7 @@ def test_unobserved_entries_stay_unobserved_one_by_one():
     [
         ("nosuch", "activation is 'nosuch', which Keras does not know"),
         (3, "activation is 3, which Keras does not know"),
-        (np.tanh, "activation is <ufunc 'tanh'>, which turns .* into a ndarray .* not numpy.tanh"),
+        (np.tanh, "activation is <ufunc 'tanh'>, which turns .* into a ndarray .*not numpy.tanh"),
         (lambda x: x[0], r"activation is <function .* into a .* of the shape \(\): give"),
         (lambda x: x.nosuch, "activation is <function .* fails on a tensor: AttributeError"),
         ({"slope": 1.0}, r"activation as a dict is .* found \{'slope': 1.0\}"),
