@@ -4,6 +4,7 @@ Install pandas with ``pip install tfpn[fields]``. Parquet files need pyarrow, to
 """
 
 import dataclasses
+import difflib
 import importlib
 import re
 import warnings
@@ -110,12 +111,13 @@ def check_columns(frame: Any, names: Sequence[str]) -> None:
     missing = [name for name in names if name not in frame.columns]
     if missing:
         found = [str(name) for name in frame.columns]
+        like = difflib.get_close_matches(str(missing[0]), found, 1)
+        meant = f" (did you mean {like[0]!r}?)" if like else ""
         advice = ""
         if len(found) == 1 and (";" in found[0] or "\t" in found[0]):
-            advice = " Separate its cells by commas, and write 2.5 for two and a half."
-        raise ValueError(
-            f"no column {', '.join(map(repr, missing))}; the table has {found}.{advice}"
-        )
+            meant, advice = "", " Separate its cells by commas, and write 2.5 for two and a half."
+        what = ", ".join(map(repr, missing))
+        raise ValueError(f"no column {what}{meant}; the table has {found}.{advice}")
     twice = [name for name in names if list(frame.columns).count(name) > 1]
     if twice:
         raise ValueError(f"more than one column {twice[0]!r}: give them different names.")
@@ -159,9 +161,9 @@ def numbers(frame: Any, name: str, *, gaps: bool) -> Array:
             if isinstance(cell, str) and "," in cell:
                 advice = "write 2.5 for two and a half, and 1234 without a comma"
             cell = repr(cell) if isinstance(cell, str) else cell
-            raise ValueError(f"column {name!r} holds {cell} in row {row + 1}: {advice}.")
+            raise ValueError(f"column {name!r} holds {cell} in {_row(frame, row)}: {advice}.")
     if not gaps and empty.any():
-        _refuse_empty(name, empty)
+        _refuse_empty(frame, name, empty)
     return found
 
 
@@ -173,7 +175,7 @@ def labels(frame: Any, name: str) -> Array:
     """
     empty = frame[name].isna().to_numpy(bool)
     if empty.any():
-        _refuse_empty(name, empty)
+        _refuse_empty(frame, name, empty)
     return frame[name].to_numpy(object)
 
 
@@ -183,9 +185,15 @@ def _has_zone(column):
     return any(pd.Timestamp(stamp).tzinfo is not None for stamp in column)
 
 
-def _refuse_empty(name, empty):
-    row = int(np.flatnonzero(empty)[0])
-    raise ValueError(f"column {name!r} is empty in row {row + 1}: fill it, or leave out the row.")
+def _refuse_empty(frame, name, empty):
+    row = _row(frame, int(np.flatnonzero(empty)[0]))
+    raise ValueError(f"column {name!r} is empty in {row}: fill it, or leave out the row.")
+
+
+def _row(frame, number):
+    """Names a row as its file counts, also after others were left out; the header is row 0."""
+    label = frame.index[number]
+    return f"row {int(label if isinstance(label, int | np.integer) else number) + 1}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,21 +249,22 @@ class Coordinates:
         places = [numbers(frame, name, gaps=False) for name in self.points]
         parts = [column[:, None] for column in places]
         if self.degrees:
-            parts = [self._on_sphere(places)]
+            parts = [self._on_sphere(frame, places)]
         if self.time is not None:
             parts.append(self.hours(frame)[:, None])
         parts += [numbers(frame, name, gaps=False)[:, None] for name in self.covariates]
         return np.concatenate(parts, axis=1)
 
-    def _on_sphere(self, places):
+    def _on_sphere(self, frame, places):
         from tfpn.coordinates import sphere  # it loads TensorFlow, like hours_since below
 
         latitude = places[1]
         beyond = np.flatnonzero(np.abs(latitude) > 90.0)
         if beyond.size:
             raise ValueError(
-                f"column {self.points[1]!r} holds {latitude[beyond[0]]:g} in row {beyond[0] + 1}: "
-                "latitudes are from -90 to 90, and points names the longitude first."
+                f"column {self.points[1]!r} holds {latitude[beyond[0]]:g} in "
+                f"{_row(frame, beyond[0])}: latitudes are from -90 to 90, and points names the "
+                "longitude first."
             )
         return sphere(np.stack(places, axis=-1))
 
@@ -268,7 +277,7 @@ class Coordinates:
         name = str(self.time)
         column = frame[name]
         if column.isna().any():
-            _refuse_empty(name, column.isna().to_numpy(bool))
+            _refuse_empty(frame, name, column.isna().to_numpy(bool))
         if column.dtype.kind in "biuf":
             return numbers(frame, name, gaps=False)
         from tfpn.coordinates import hours_since
@@ -285,13 +294,7 @@ class Coordinates:
                     column.iloc[rows], origin, timezone=zone, ambiguous="infer"
                 )
         except (ValueError, TypeError) as error:
-            said, advice = str(error).rstrip("."), "."
-            if zone is not None and re.search("ambiguous|dst", str(error)):
-                advice = (
-                    ". Write stamps with their offset, such as 2024-10-27T02:00+01:00, or name "
-                    "what tells series of rows apart in split_by."
-                )
-            raise ValueError(f"column {self.time!r} is no time: {said}{advice}") from error
+            raise self._no_time(frame, error) from error
         return found
 
     def stamps(self, hours: ArrayLike, origin: Any = None) -> Any:
@@ -341,4 +344,25 @@ class Coordinates:
             stamps = [pd.Timestamp(stamp) for stamp in frame[self.time]]
             return min(stamps).isoformat()
         except (ValueError, TypeError) as error:
-            raise ValueError(f"column {self.time!r} is no time: {error}") from error
+            raise self._no_time(frame, error) from error
+
+    def _no_time(self, frame, error):
+        """The error for a column that cannot be read as times."""
+        import pandas as pd
+
+        column = frame[self.time]
+        text = column.map(lambda cell: isinstance(cell, str)).to_numpy(bool)
+        found = pd.to_datetime(column, format="ISO8601", utc=True, errors="coerce")
+        wrong = np.flatnonzero(text & found.isna().to_numpy(bool))
+        if not wrong.size:
+            said, advice = str(error).rstrip("."), "."
+            if self.time_zone is not None and re.search("ambiguous|dst", said):
+                advice = (
+                    ". Write stamps with their offset, such as 2024-10-27T02:00+01:00, or name "
+                    "what tells series of rows apart in split_by."
+                )
+            return ValueError(f"column {self.time!r} is no time: {said}{advice}")
+        return ValueError(
+            f"column {self.time!r} holds {column.iloc[wrong[0]]!r} in {_row(frame, wrong[0])}: "
+            "write stamps as 2024-05-31 13:30, or give numbers."
+        )

@@ -136,6 +136,18 @@ def test_predict_on_a_grid_from_other_readings(mapped, tmp_path):
     assert (tmp_path / "map.png").read_bytes().startswith(PNG)
     table = pd.read_csv(tmp_path / "map.csv")
     np.testing.assert_allclose(table["height"], field["height"].values.ravel(), rtol=1e-6)
+    # A table of the same places makes the same map.
+    places = table[["longitude", "latitude"]].sample(frac=1.0, random_state=0)
+    places.to_parquet(tmp_path / "places.parquet")
+    for name in ("again.nc", "again.png"):
+        outcome = command(
+            *("predict", mapped.folder, tmp_path / "places.parquet"),
+            *("--readings", tmp_path / "few.csv", "--output", tmp_path / name),
+        )
+        assert outcome.status == 0, outcome.err
+    again = xr.load_dataset(tmp_path / "again.nc", engine="scipy")
+    np.testing.assert_allclose(again["height"], field["height"], rtol=1e-3)
+    assert (tmp_path / "again.png").read_bytes().startswith(PNG)
 
 
 def test_what_predict_cannot_do_is_one_line(mapped, tmp_path):
@@ -143,7 +155,10 @@ def test_what_predict_cannot_do_is_one_line(mapped, tmp_path):
     for arguments, said in (
         ([tmp_path / "places.csv"], "no column 'latitude'; the table has ['longitude']"),
         ([tmp_path / "no.csv"], "there is no such file"),
-        ([tmp_path / "places.csv", "--output", tmp_path / "a.png"], "ending in .csv or .parquet"),
+        (
+            [tmp_path / "places.csv", "--output", tmp_path / "a.txt"],
+            "ending in .csv or .parquet or .png",
+        ),
         ([tmp_path / "places.csv", "--resolution", "5"], "--resolution works for fields on a grid"),
         (["--resolution", "1"], "--resolution: found 1; give at least 2"),
         (["--readings", tmp_path / "places.csv"], "no column 'latitude'"),
@@ -202,6 +217,8 @@ def test_regression_is_trained_measured_and_predicted(tmp_path, all_eagerly):
     assert [line[0] for line in lines[1:]] == found.tolist()
     assert all(float(line[2]) > 0.0 for line in lines[1:])
     refused(command("predict", run), "give the table of the examples")
+    png = ("--output", tmp_path / "found.png")
+    refused(command("predict", run, tmp_path / "new.csv", *png), "ending in .csv or .parquet")
     unwise = command("train", recipe, "--epochs", "0", "--output", tmp_path / "other")
     refused(unwise, "training.epochs: found 0; give at least 1: only a field")
 

@@ -87,7 +87,7 @@ def test_targets_are_numbers_of_examples(tmp_path):
     frame = stations(months=10)
     frame["age"] = np.where(frame["lon"] == frame["lon"][0], 2.0 * frame["month"], np.nan)
     frame.loc[frame["month"] == 4, "age"] = np.nan
-    data = read(tmp_path, frame, example="month", targets=["age"])
+    data = read(tmp_path, frame, example="month", targets=["age"], standardize=False)
     assert data.task == "regression" and data.train.query is None
     sizes = [len(part) for part in (data.train, data.validation, data.test)]
     assert sizes == [6, 1, 2]  # of nine with a target
@@ -97,6 +97,57 @@ def test_targets_are_numbers_of_examples(tmp_path):
         np.testing.assert_array_equal(part.y[:, 0], 2 * (part.x["values"][:, 0, 0] // 10))
     with pytest.raises(ValueError, match=r"'lat' holds .* in the example 0: give one target"):
         read(tmp_path, frame, example="month", targets=["lat"])
+
+
+def test_series_of_examples_count_from_their_own_start_in_units_of_the_training_part(tmp_path):
+    rng = np.random.default_rng(0)
+    starts = pd.Timestamp("2026-01-01") + pd.to_timedelta(rng.integers(0, 300, 20), unit="D")
+    hours = rng.uniform(0, 48, (20, 9))
+    frame = pd.DataFrame({"who": np.repeat(np.arange(20), 9), "hour": hours.ravel()})
+    frame["when"] = np.repeat(starts, 9) + pd.to_timedelta(frame["hour"].round(3), unit="h")
+    frame["pulse"] = rng.normal(80.0, 7.0, 180)
+    frame["age"] = frame["who"] + 20.0
+    frame = frame.sample(frac=1.0, random_state=0)
+    options = {"points": [], "time": "when", "values": ["pulse"], "variance": [9.0]}
+    options |= {"example": "who", "targets": ["age"], "from_start": True}
+    data = read(tmp_path, frame, **options)
+    for part in (data.train, data.validation, data.test):
+        who = (part.y[:, 0] - 20).astype(int)
+        expected = np.sort(hours - hours.min(axis=1, keepdims=True))[who]
+        np.testing.assert_allclose(np.sort(part.x["points"][..., 0]), expected, atol=0.01)
+    known = data.train.x["values"]
+    assert known.mean() == pytest.approx(0.0, abs=1e-5) and known.std() == pytest.approx(1.0)
+    truth = frame[frame["who"].isin(data.train.y[:, 0] - 20)]["pulse"].std(ddof=0)
+    np.testing.assert_allclose(data.train.x["variance"], 9.0 / truth**2, rtol=1e-5)
+    # Another table is read in the same units.
+    some = data.columns.read(frame[frame["who"] == 3])
+    assert some.places.min() == 0.0
+    again = data.readings.values[data.readings.rows == data.readings.examples.index(3)]
+    np.testing.assert_allclose(some.values, again)
+
+
+def test_errors_name_rows_as_the_file_counts(tmp_path):
+    frame = stations(months=1)
+    frame.loc[:2, "warmth"] = np.nan  # these rows hold no reading
+    frame.loc[5, "lon"] = np.nan
+    with pytest.raises(ValueError, match="column 'lon' is empty in row 6: fill"):
+        read(tmp_path, frame)
+
+
+def test_places_of_a_grid_become_a_map(tmp_path):
+    from tfpn.training import field_outputs
+
+    data = read(tmp_path, stations().assign(height=1.0), example="month", covariates=["height"])
+    lon, lat = (axis.ravel() for axis in np.meshgrid([7.0, 8.0, 9.0], [1.0, 2.0]))
+    found = {"month": np.repeat([0, 1], 6), "lon": np.tile(lon, 2), "lat": np.tile(lat, 2)}
+    found |= {"height": np.zeros(12), "warmth": np.arange(12.0), "warmth_std": np.ones(12)}
+    grid = field_outputs.on_grid(data, {name: column[:-1] for name, column in found.items()})
+    assert dict(grid.sizes) == {"month": 2, "lon": 3, "lat": 2} and grid.attrs["example"] == "month"
+    assert float(grid["warmth"].sel(month="1", lon=8.0, lat=1.0)) == 7.0
+    assert np.isnan(grid["warmth_std"].sel(month="1", lon=9.0, lat=2.0))
+    found["lat"] = np.arange(12.0)
+    with pytest.raises(ValueError, match="do not form a grid: 12 places"):
+        field_outputs.on_grid(data, found)
 
 
 def test_parquet_with_nullable_and_arrow_columns_is_read_like_csv(tmp_path):
@@ -114,6 +165,9 @@ def test_parquet_with_nullable_and_arrow_columns_is_read_like_csv(tmp_path):
 @pytest.mark.parametrize(
     ("change", "options", "said"),
     [
+        ({}, {"values": ["warmht"]}, r"no column 'warmht' \(did you mean 'warmth'\?\); the"),
+        ({"kind": "dry"}, {"example": "month", "targets": ["kind"]}, "targets: .*'dry' .* classes"),
+        ({"when": 1.0}, {"time": "when", "from_start": True}, "from_start needs time, example and"),
         ({}, {"values": ["wind"]}, r"no column 'wind'; the table has \['month', 'lon'"),
         ({"warmth": "cold"}, {}, "column 'warmth' holds 'cold' in row 1: give a number"),
         ({"warmth": np.inf}, {}, "column 'warmth' holds inf in row 1"),
@@ -128,7 +182,11 @@ def test_parquet_with_nullable_and_arrow_columns_is_read_like_csv(tmp_path):
         ({}, {"degrees": True, "points": ["lon"]}, "degrees=true needs longitude and latitude"),
         ({}, {"points": []}, "name the columns of values, and of points or time"),
         ({}, {"time": "when"}, "no column 'when'"),
-        ({"when": "noon"}, {"time": "when"}, "column 'when' is no time"),
+        (
+            {"when": "noon"},
+            {"time": "when"},
+            "column 'when' holds 'noon' in row 1: write stamps",
+        ),
         ({}, {"test_fraction": 1.5}, "test_fraction: found 1.5"),
         ({}, {"values": ["rain"], "targets": ["warmth"]}, "'warmth' holds 1 and 2 in the example"),
         ({}, {"targets": ["warmth"]}, "'warmth' is named twice, for values and for targets"),

@@ -10,7 +10,7 @@ from tfpn.models import PNTimeSeriesClassifier
 
 def test_windows_and_clock_need_a_stay():
     for options in ({"windows": 2}, {"clock": True}):
-        with pytest.raises(ValueError, match="needs the box of the stay"):
+        with pytest.raises(ValueError, match="needs the range of the times"):
             PNTimeSeriesClassifier(pooling="space", **options)
     with pytest.raises(ValueError, match="windows=2 takes the errors of windows as independent"):
         PNTimeSeriesClassifier(windows=2, uncertainty="joint", input_noise="shared")

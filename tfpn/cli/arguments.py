@@ -21,6 +21,8 @@ def parser():
     root = argparse.ArgumentParser(
         prog="tfpn",
         description="Train and use networks whose feature maps are Gaussian processes.",
+        epilog=descriptions.ROOT_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     root.add_argument("--version", action="version", version=f"tfpn {__version__}")
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -288,7 +288,7 @@ def _write_result(options, figures):
 def _predict(options):
     table = Path(options.file or "").suffix != ".npz"
     if table:
-        predicting.check_output(options, options.file is None)
+        predicting.check_output(options)
     elif options.output is not None and Path(options.output).suffix not in (".npz", ".csv"):
         raise CommandError(f"--output: found {options.output}; give a name ending in .npz or .csv")
     given = [path for path in (options.file, options.readings) if path is not None]

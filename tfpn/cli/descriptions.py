@@ -1,5 +1,13 @@
 """The texts that ``--help`` prints for the subcommands."""
 
+ROOT_EXAMPLES = """\
+examples:
+  tfpn train digits              a bundled data set
+  tfpn train stations.toml       a table of your own: tfpn train --help shows a recipe
+  tfpn predict runs/stations places.csv --output found.csv
+  tfpn COMMAND --help            the options of a command
+"""
+
 TRAIN = """\
 Train the model of a recipe and write a run folder: the resolved recipe, the
 log of every epoch, the model, a backup of the last epoch, the result, and
@@ -12,6 +20,25 @@ examples:
   tfpn train superpixel-mnist --data-dir data --output runs/first
   tfpn train digits --epochs 3 --set model.num_blocks=2 --set training.schedule=constant
   tfpn train --resume --output runs/first
+  tfpn train stations.toml
+
+A recipe for your own CSV or Parquet table, stations.toml, beside the table:
+
+  name = "stations"
+
+  [data]
+  name = "table"
+  file = "stations.csv"
+  points = ["longitude", "latitude"]    # and, or instead, time = "hour"
+  degrees = true
+  example = "month"                     # leave it out if all rows are one map
+  values = ["temperature", "rain"]      # an empty cell was not read
+  # targets = ["age"]                   # to predict a number of each example instead
+
+  [model]
+  name = "PNCNN"                        # or PNTimeSeriesClassifier, for targets of series
+
+The guides "Map a field from stations" and "Predict a number" explain the keys.
 
 exit status: 0 trained; 1 the loss became NaN; 2 the request cannot be carried out or a
 file cannot be written; 130 interrupted; 143 terminated. Unless it is 1, continue with

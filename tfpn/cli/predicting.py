@@ -22,23 +22,29 @@ def predict_numbers(options, model, recipe):
     """
     data = recipes.load_data(recipes.resolve(recipe))
     if data.task == "regression":
+        check_output(options, grid=False)
         _refuse(options, readings=options.readings, resolution=options.resolution)
         if options.file is None:
             raise CommandError("give the table of the examples: tfpn predict RUN TABLE")
         _write_columns(options.output, _regression(options.file, model, data))
         return
-    observed = None
+    observed, suffix = None, Path(options.output or "").suffix
     if options.readings is not None:
         observed = _said(options.readings, lambda frame: data.columns.read(frame))
     if options.file is not None:
         _refuse(options, resolution=options.resolution)
 
         def at(frame):
-            from tfpn.training.field_outputs import table_at
+            from tfpn.training.field_outputs import on_grid, table_at
 
-            return table_at(model, data, frame, observed)
+            found = table_at(model, data, frame, observed)
+            return on_grid(data, found) if suffix in _GRID else found
 
-        _write_columns(options.output, _said(options.file, at))
+        found = _said(options.file, at)
+        if suffix in _GRID:
+            _write_grid(options.output, found, data, observed)
+        else:
+            _write_columns(options.output, found)
         return
     _grid(options, model, data, observed)
 
@@ -52,17 +58,23 @@ def _grid(options, model, data, observed):
     if grid is None:
         names = ", ".join(data.columns.coordinates.columns)
         raise CommandError(
-            f"a grid has one or two coordinates and no covariates; give a table of places with the "
-            f"columns {names}: tfpn predict RUN TABLE"
+            "a grid that the command makes has one or two coordinates and no covariates; give a "
+            f"table of places with the columns {names}: tfpn predict RUN TABLE --output map.png"
         )
     found = field_outputs.predict_grid(model, data, grid, observed)
-    suffix = Path(options.output or "").suffix
-    if suffix == ".png":
-        field_outputs.picture(found, data, options.output, observed)
-    elif suffix == ".nc":
-        field_outputs.write_netcdf(options.output, found)
+    if Path(options.output or "").suffix in _GRID:
+        _write_grid(options.output, found, data, observed)
     else:
         _write_columns(options.output, field_outputs.grid_columns(found, data))
+
+
+def _write_grid(path, found, data, observed):
+    from tfpn.training import field_outputs
+
+    if Path(path).suffix == ".png":
+        field_outputs.picture(found, data, path, observed)
+    else:
+        field_outputs.write_netcdf(path, found)
 
 
 def _regression(path, model, data):
@@ -107,12 +119,12 @@ def _write_columns(path, columns):
         raise CommandError(f"--output: found {path}; give a name ending in .csv or .parquet")
 
 
-def check_output(options, grid):
-    """Refuses an ``--output`` with the wrong suffix before anything is loaded.
+def check_output(options, grid=True):
+    """Refuses an ``--output`` with the wrong suffix before anything is computed.
 
     Args:
         options: the command line.
-        grid: whether the output may be a picture or NetCDF.
+        grid: whether the output may be a picture or NetCDF, as for a field.
     """
     allowed = (*tables.READ, *(_GRID if grid else ()))
     if options.output is not None and Path(options.output).suffix not in allowed:

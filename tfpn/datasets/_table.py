@@ -1,7 +1,6 @@
 """Reads a table of your own by the names of its columns."""
 
 import dataclasses
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,9 @@ import numpy as np
 
 from tfpn import tables
 from tfpn.contract import observations
+from tfpn.datasets._table_checks import check_digits, check_names, checksum
 from tfpn.datasets.base import Dataset, TargetPart, check_fraction, check_integer
 from tfpn.types import Array, PathLike
-
-# Of different places, the part that float32 has to tell apart.
-_APART = 0.9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +24,9 @@ class Columns:
         example: the column that says which example a row belongs to, or None for a single one.
         targets: the columns of an example's targets.
         variance: variance of the readings' noise: a number, one for each column of values, or None.
+        from_start: whether times count from the first reading of each example.
+        scale: mean and standard deviation of each channel, [2, c], which readings are given in
+            units of; None leaves them as they are.
     """
 
     coordinates: tables.Coordinates
@@ -34,6 +34,8 @@ class Columns:
     example: str | None = None
     targets: Sequence[str] = ()
     variance: Any = None
+    from_start: bool = False
+    scale: Any = None
 
     def read(self, frame: Any) -> "Readings":
         """Checks a pandas table, and returns the rows that hold a reading.
@@ -48,14 +50,20 @@ class Columns:
             if not np.isfinite(column).any():
                 raise ValueError(f"column {name!r} holds no reading in {len(frame)} rows.")
         kept = np.isfinite(values).any(axis=1)
-        frame = frame[kept]
+        frame = frame.reset_index(drop=True)[kept]  # errors name rows as the file counts
         places = self.coordinates.read(frame)
-        _check_digits(frame, places, self.coordinates)
+        check_digits(places, self.coordinates)
         named = tables.labels(frame, label[0]) if label else np.zeros(len(frame), object)
         examples = list(dict.fromkeys(named.tolist()))
         number = {name: k for k, name in enumerate(examples)}
         rows = np.array([number[name] for name in named.tolist()], int)
-        return Readings(frame, places, values[kept], rows, examples, self.variance, self.values)
+        if self.from_start:
+            axis = len(places.T) - 1 - len(self.coordinates.covariates)
+            start = np.full(len(examples), np.inf)
+            np.minimum.at(start, rows, places[:, axis])
+            places[:, axis] -= start[rows]
+        found = Readings(frame, places, values[kept], rows, examples, self.variance, self.values)
+        return found if self.scale is None else found.scaled(self.scale)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -79,6 +87,12 @@ class Readings:
     examples: list[Any]
     variance: Any
     names: Sequence[str]
+
+    def scaled(self, scale: Array) -> "Readings":
+        """The same in units of ``scale``, the mean and standard deviation of each channel."""
+        mean, std = scale
+        variance = None if self.variance is None else np.asarray(self.variance) / std**2
+        return dataclasses.replace(self, values=(self.values - mean) / std, variance=variance)
 
     def observed(self, kept: Any = True) -> dict[str, Array]:
         """The observations of all examples, [B, ...] in float32, from the rows ``kept``."""
@@ -133,6 +147,8 @@ def table(
     degrees: bool = False,
     time_zone: str | None = None,
     origin: str | None = None,
+    from_start: bool = False,
+    standardize: bool = True,
     split_by: Sequence[str] = (),
     validation_fraction: float = 0.1,
     test_fraction: float = 0.2,
@@ -163,6 +179,9 @@ def table(
             entry of ``split_by`` has its own order.
         origin: the stamp from which times count, in hours. The default is the first one of the
             table.
+        from_start: with ``targets``, whether times count from the first reading of each example.
+        standardize: with ``targets``, whether each of the values loses its mean and is divided by
+            its standard deviation, both from the training part. A field has a trend instead.
         split_by: columns that say which rows are left out together, such as a station's name. The
             default is ``points`` or, without them, the time.
         validation_fraction, test_fraction: shares of the places or, with ``targets``, of the
@@ -184,25 +203,31 @@ def table(
     check_fraction("test_fraction", test_fraction)
     check_integer("seed", seed, 0)
     named = {"points": points, "covariates": covariates, "values": values, "targets": targets}
-    _check_names({**named, "split_by": split_by}, time)
+    check_names({**named, "split_by": split_by}, time)
     if degrees and len(points) != 2:
         raise ValueError(
             f"points: found {list(points)}; degrees=true needs longitude and latitude."
         )
     if not values or not (points or time):
         raise ValueError("name the columns of values, and of points or time or both.")
+    if from_start and not (time and example and targets):
+        raise ValueError("from_start needs time, example and targets.")
     path = Path(file) if data_dir is None else Path(data_dir) / file
     frame = tables.read_table(path)
     series = [*([] if example is None else [example]), *split_by]
     place = tables.Coordinates(points, time, covariates, degrees, time_zone, origin, series)
-    columns = Columns(place, list(values), example, list(targets), variance)
+    columns = Columns(place, list(values), example, list(targets), variance, from_start)
     readings = columns.read(frame)
     if origin is None:  # other tables of this kind count from the same origin
         place = dataclasses.replace(place, origin=place.first(readings.frame))
         columns = dataclasses.replace(columns, coordinates=place)
     fractions = validation_fraction, test_fraction
     if targets:
-        parts = _examples_apart(readings, columns, fractions, seed)
+        targets_of, kinds = _examples_apart(readings, columns, fractions, seed)
+        if standardize:
+            columns = dataclasses.replace(columns, scale=_scale(readings, kinds == 0))
+            readings = readings.scaled(columns.scale)
+        parts = _target_parts(readings, columns, targets_of, kinds)
     else:
         parts = _places_apart(readings, list(split_by) or list(points) or [time], fractions, seed)
     shape = f"{len(readings.values)} rows of {path.name}, {len(readings.examples)} example(s)"
@@ -217,7 +242,7 @@ def table(
         task="regression" if targets else "field",
         columns=columns,
         readings=readings,
-        checksum=_checksum(readings.frame, columns),
+        checksum=checksum(readings.frame, columns),
     )
 
 
@@ -251,59 +276,6 @@ def suggested(data: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _checksum(frame, columns):
-    """A number that another table, or a changed one, would hardly have."""
-    label = [] if columns.example is None else [columns.example]
-    names = [*label, *columns.coordinates.columns, *columns.values, *columns.targets]
-    return zlib.crc32(frame[names].to_csv(index=False, lineterminator="\n").encode())
-
-
-def _check_names(lists, time):
-    """Raises where a name stands for a list, or where two arguments have one column."""
-    for argument, names in lists.items():
-        if isinstance(names, str):
-            raise TypeError(f"{argument}: found {names!r}; give a list, [{names!r}].")
-    columns = [(name, arg) for arg in ("points", "covariates") for name in lists[arg]]
-    columns += [] if time is None else [(time, "time")]
-    answers = [(name, arg) for arg in ("values", "targets") for name in lists[arg]]
-    # What is predicted of a value stands beside the coordinates, and of a target alone.
-    for group in ([*columns, *((name, "values") for name in lists["values"])], answers):
-        _refuse_twice(group)
-
-
-def _refuse_twice(columns):
-    """Raises ValueError if two of the columns, or their standard deviations, have one name."""
-    deviations = [
-        (f"{name}_std", f"the standard deviation of {name!r}")
-        for name, argument in columns
-        if argument in ("values", "targets")
-    ]
-    found: dict[str, str] = {}
-    for name, argument in [*columns, *deviations]:
-        if name in found:
-            raise ValueError(
-                f"the column {name!r} is named twice, for {found[name]} and for {argument}: each "
-                "column has one part; give others another name."
-            )
-        found[name] = argument
-
-
-def _check_digits(frame, places, coordinates):
-    """Raises ValueError if float32, in which models compute, makes one of many places."""
-    whole, rounded = (len(np.unique(p, axis=0)) for p in (places, places.astype(np.float32)))
-    if rounded >= _APART * whole:
-        return
-    plain = coordinates.columns[2 * coordinates.degrees :]
-    columns = dict(zip(plain[::-1], places.T[::-1], strict=False)) or {"points": places[:, 0]}
-    sizes = {name: np.abs(column).max() for name, column in columns.items()}
-    name = max(sizes, key=sizes.__getitem__)
-    advice = "or write time stamps" if name == coordinates.time else "or take another unit"
-    raise ValueError(
-        f"column {name!r} reaches {sizes[name]:.10g}, and float32 tells {rounded} of {whole} places"
-        f" apart: subtract a constant from it, {advice}."
-    )
-
-
 def _places_apart(readings, names, fractions, seed):
     """Parts that ask for readings at places that are left out of all examples."""
     tables.check_columns(readings.frame, names)
@@ -320,14 +292,32 @@ def _places_apart(readings, names, fractions, seed):
 
 
 def _examples_apart(readings, columns, fractions, seed):
-    """Parts of whole examples with their targets."""
+    """The targets of all examples, and the part of each: -1 if it has no target."""
     targets = np.stack([_target(readings, name) for name in columns.targets], axis=-1)
     known = np.flatnonzero(np.isfinite(targets).any(axis=1))
-    kinds = _split(len(known), fractions, seed, "example(s) with a target")
+    kinds = np.full(len(targets), -1)
+    kinds[known] = _split(len(known), fractions, seed, "example(s) with a target")
+    return targets, kinds
+
+
+def _scale(readings, examples):
+    """Mean and standard deviation of each channel in some examples, [2, c]."""
+    values = readings.values[examples[readings.rows]]
+    found = []
+    for column, name in zip(values.T, readings.names, strict=True):
+        seen = column[np.isfinite(column)]
+        if not seen.size:
+            raise ValueError(f"column {name!r} holds no reading in the training part.")
+        found.append((seen.mean(), seen.std() or 1.0))
+    return np.array(found).T
+
+
+def _target_parts(readings, columns, targets, kinds):
+    """Parts of whole examples with their targets."""
     x = readings.observed()
     parts: list[Any] = []
     for number in range(3):
-        some = known[kinds == number]
+        some = np.flatnonzero(kinds == number)
         part = {key: array[some] for key, array in x.items()}
         some_targets = targets[some].astype(np.float32)
         names = columns.targets
@@ -338,7 +328,12 @@ def _examples_apart(readings, columns, fractions, seed):
 def _target(readings, name):
     """The target of each example, NaN if it has none."""
     tables.check_columns(readings.frame, [name])
-    column = tables.numbers(readings.frame, name, gaps=True)
+    try:
+        column = tables.numbers(readings.frame, name, gaps=True)
+    except ValueError as error:
+        raise ValueError(
+            f'targets: {error} To predict classes, see the guide "Classify irregular series".'
+        ) from error
     if not np.isfinite(column).any():
         raise ValueError(f"column {name!r} holds no target in {len(column)} rows.")
     found = np.full(len(readings.examples), np.nan)

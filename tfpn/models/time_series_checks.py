@@ -61,7 +61,7 @@ def read_query(query: int | str | None, pooling: Pooling) -> Any:
         return query
     if pooling == "space":
         raise ValueError(
-            f"query={query!r} asks for a grid over the box of the stay: give it as "
+            f"query={query!r} asks for a grid over the range of the times: give it as "
             "pooling=(start, end)."
         )
     return check_count("query", query)
@@ -77,7 +77,8 @@ def warn_of_points_outside(x: Observations, pooling: Any) -> None:
         warnings.warn(
             f"{outside:.1%} of the points lie outside pooling={pooling}, the box over which "
             f"features are integrated; the points reach from {times.min():g} to "
-            f"{times.max():g}: build the model with the box of the stay.",
+            f"{times.max():g}: give pooling=(start, end) that holds them, or count the times of "
+            "each example from its own start.",
             stacklevel=3,
         )
 
@@ -88,7 +89,7 @@ def check_windows(config: Config) -> None:
     pooling = config["pooling"]
     if pooling == "space" and (windows > 1 or clock):
         raise ValueError(
-            f"windows={windows} or clock={clock} needs the box of the stay: give it as "
+            f"windows={windows} or clock={clock} needs the range of the times: give it as "
             "pooling=(start, end)."
         )
     if windows > 1 and not UNCERTAINTY[uncertainty].may_split:

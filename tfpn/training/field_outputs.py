@@ -83,12 +83,17 @@ def predict_grid(model: Model, data: Any, grid: dict[str, Array], observed: Any 
         example=data.columns.example if several else None,
         examples=[str(label) for label in readings.examples] if several else None,
     )
+    _say_start(field, data)
+    return field
 
-    if place.has_stamps(readings.frame):  # NetCDF's conventions count from a stamp of UTC
+
+def _say_start(field, data):
+    """NetCDF's conventions count times from a stamp of UTC."""
+    place = data.columns.coordinates
+    if place.has_stamps(data.readings.frame):
         start = place.stamps([0.0])[0]
         start = start if start.tzinfo is None else start.tz_convert("UTC").tz_localize(None)
         field[place.time].attrs["units"] = f"hours since {start}"
-    return field
 
 
 def grid_columns(found: Any, data: Any) -> Any:
@@ -136,8 +141,8 @@ def picture(found: Any, data: Any, path: PathLike, observed: Any = None) -> None
     if place.time is not None:
         shown[place.time] = place.hours(readings.frame)
     if place.degrees:  # the grid's longitudes may go beyond 180
-        first = float(found[place.points[0]][0])
-        shown[place.points[0]] = first + (shown[place.points[0]] - first) % 360.0
+        west = float(found[place.points[0]].mean()) - 180.0  # of what is drawn
+        shown[place.points[0]] = west + (shown[place.points[0]] - west) % 360.0
     for channel, name in enumerate(readings.names):
         shown[name] = readings.values[:, channel]
     if data.columns.example is not None:
@@ -156,7 +161,7 @@ def table_at(model: Model, data: Any, frame: Any, observed: Any = None) -> dict[
     Args:
         model: a field model.
         data: the data set. The table has its columns of coordinates and of the example.
-        frame: a pandas DataFrame.
+        frame: a pandas DataFrame. Without the column of the example, all examples are predicted.
         observed: as in `predict_grid`.
 
     Returns:
@@ -171,8 +176,12 @@ def table_at(model: Model, data: Any, frame: Any, observed: Any = None) -> dict[
     readings = data.readings if observed is None else observed
     columns = data.columns
     label = [] if columns.example is None else [columns.example]
-    tables.check_columns(frame, label)
     places = columns.coordinates.read(frame).astype(np.float32)
+    if label and label[0] not in frame.columns:
+        several = np.repeat(np.array(readings.examples, object), len(frame))
+        places = np.tile(places, (len(readings.examples), 1))
+        frame = frame.iloc[np.arange(len(several)) % len(frame)].reset_index(drop=True)
+        frame = frame.assign(**{label[0]: several})
     number = {name: k for k, name in enumerate(readings.examples)}
     rows = np.zeros(len(frame), int)
     if label:
@@ -198,3 +207,43 @@ def table_at(model: Model, data: Any, frame: Any, observed: Any = None) -> dict[
     for channel, name in enumerate(names):
         kept |= {name: mean[:, channel], f"{name}_std": std[:, channel]}
     return kept
+
+
+def on_grid(data: Any, found: dict[str, Any]) -> Any:
+    """Puts the predictions of `table_at` on the grid that their places form.
+
+    Args:
+        data: the data set.
+        found: the columns of `table_at`. Places that are missing from the grid become NaN.
+
+    Returns:
+        An xarray Dataset like that of `predict_grid`.
+
+    Raises:
+        ValueError: if the places do not form a grid of one or two coordinates.
+    """
+    import pandas as pd
+
+    place, example = data.columns.coordinates, data.columns.example
+    axes = [*place.points, *([] if place.time is None else [place.time])]
+    if len(axes) > 2:
+        raise ValueError(f"a grid has one or two coordinates, found {axes}; write a .csv.")
+    frame = pd.DataFrame(found)
+    if place.time is not None:
+        frame[place.time] = place.hours(frame)
+    if example is not None:
+        frame[example] = frame[example].astype(str)
+    keys = [*([] if example is None else [example]), *axes]
+    sizes = [frame[name].nunique() for name in axes]
+    cells = len(frame[axes].drop_duplicates())
+    if frame.duplicated(keys).any() or 2 * cells < np.prod(sizes):
+        raise ValueError(
+            f"the places do not form a grid: {cells} places with {sizes} different values of "
+            f"{', '.join(axes)}. Give each place of a grid once, or write a .csv."
+        )
+    channels = [name + end for name in data.columns.values for end in ("", "_std")]
+    grid = frame.set_index(keys)[channels].to_xarray()
+    if example is not None:
+        grid.attrs["example"] = example
+    _say_start(grid, data)
+    return grid

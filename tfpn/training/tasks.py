@@ -200,7 +200,8 @@ class Field(_Numbers):
         if not written:
             print(
                 "no map: the data have covariates or more than two coordinates. Predict at a table "
-                "of places: tfpn predict RUN TABLE",
+                f"of places with {', '.join(data.columns.coordinates.columns)}: "
+                f"tfpn predict {folder} TABLE --output map.png",
                 file=sys.stderr,
             )
         return [*super().draw(folder, model, data, found), *written]

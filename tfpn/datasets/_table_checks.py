@@ -1,0 +1,65 @@
+"""What is checked of a table of your own: names, digits, and whether it has changed."""
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tfpn.types import Array
+
+# Of different places, the part that float32 has to tell apart.
+_APART = 0.9
+
+
+def checksum(frame: Any, columns: Any) -> int:
+    """A number that another table, or a changed one, would hardly have."""
+    label = [] if columns.example is None else [columns.example]
+    names = [*label, *columns.coordinates.columns, *columns.values, *columns.targets]
+    return zlib.crc32(frame[names].to_csv(index=False, lineterminator="\n").encode())
+
+
+def check_names(lists: dict[str, Sequence[str]], time: str | None) -> None:
+    """Raises where a name stands for a list, or where two arguments have one column."""
+    for argument, names in lists.items():
+        if isinstance(names, str):
+            raise TypeError(f"{argument}: found {names!r}; give a list, [{names!r}].")
+    columns = [(name, arg) for arg in ("points", "covariates") for name in lists[arg]]
+    columns += [] if time is None else [(time, "time")]
+    answers = [(name, arg) for arg in ("values", "targets") for name in lists[arg]]
+    # What is predicted of a value stands beside the coordinates, and of a target alone.
+    for group in ([*columns, *((name, "values") for name in lists["values"])], answers):
+        _refuse_twice(group)
+
+
+def _refuse_twice(columns):
+    """Raises ValueError if two of the columns, or their standard deviations, have one name."""
+    deviations = [
+        (f"{name}_std", f"the standard deviation of {name!r}")
+        for name, argument in columns
+        if argument in ("values", "targets")
+    ]
+    found: dict[str, str] = {}
+    for name, argument in [*columns, *deviations]:
+        if name in found:
+            raise ValueError(
+                f"the column {name!r} is named twice, for {found[name]} and for {argument}: each "
+                "column has one part; give others another name."
+            )
+        found[name] = argument
+
+
+def check_digits(places: Array, coordinates: Any) -> None:
+    """Raises ValueError if float32, in which models compute, makes one of many places."""
+    whole, rounded = (len(np.unique(p, axis=0)) for p in (places, places.astype(np.float32)))
+    if rounded >= _APART * whole:
+        return
+    plain = coordinates.columns[2 * coordinates.degrees :]
+    columns = dict(zip(plain[::-1], places.T[::-1], strict=False)) or {"points": places[:, 0]}
+    sizes = {name: np.abs(column).max() for name, column in columns.items()}
+    name = max(sizes, key=sizes.__getitem__)
+    advice = "or write time stamps" if name == coordinates.time else "or take another unit"
+    raise ValueError(
+        f"column {name!r} reaches {sizes[name]:.10g}, and float32 tells {rounded} of {whole} places"
+        f" apart: subtract a constant from it, {advice}."
+    )
