@@ -111,7 +111,7 @@ def check_columns(frame: Any, names: Sequence[str]) -> None:
     missing = [name for name in names if name not in frame.columns]
     if missing:
         found = [str(name) for name in frame.columns]
-        like = difflib.get_close_matches(str(missing[0]), found, 1)
+        like = difflib.get_close_matches(str(missing[0]), found, 1, 0.8)
         meant = f" (did you mean {like[0]!r}?)" if like else ""
         advice = ""
         if len(found) == 1 and (";" in found[0] or "\t" in found[0]):

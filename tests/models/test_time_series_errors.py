@@ -30,7 +30,7 @@ def test_query_by_default():
         ({"num_outputs": 2}, "give num_classes or num_outputs, not both"),
         ({"query": "all"}, "query must be 'union' or a positive whole number, found 'all'"),
         ({"query": 0}, "query must be a positive whole number, found 0"),
-        ({"query": 8, "pooling": "space"}, "query=8 asks for a grid over the box"),
+        ({"query": 8, "pooling": "space"}, "query=8 asks for a grid over the range"),
         ({"missingness": "mask"}, "missingness must be one of"),
         ({"input_noise": "shared"}, "prior='channel' needs noise='channel'"),
         ({"variance_estimator": "stochastic"}, "stochastic' needs prior='shared'"),
