@@ -18,7 +18,7 @@ def plain_warnings(name: str) -> Iterator[None]:
             return before(message, category, *where, **more)
         return f"{name}: warning: {message}\n"
 
-    warnings.formatwarning = line  # type: ignore[assignment]
+    warnings.formatwarning = line
     try:
         yield
     finally:
