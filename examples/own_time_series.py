@@ -177,7 +177,7 @@ def draw_fits(model, x, names, variables, scale, box):
 
 
 def build(outputs, variables, box):
-    return tfpn.models.PNTimeSeriesClassifier(
+    return tfpn.models.PNTimeSeries(
         **outputs,
         in_channels=variables,
         channels=16,

@@ -231,7 +231,7 @@ def record(model, x, y, folder):
 def test_time_series_regression(tmp_path):
     x = make(examples=4, dim=1, channels=2)
     x["variance"][0] = np.inf  # no reading
-    model = tfpn.models.PNTimeSeriesClassifier(
+    model = tfpn.models.PNTimeSeries(
         None, num_outputs=1, in_channels=2, channels=2, num_blocks=1, num_basis=1, query=3
     )
     model.adapt(x)

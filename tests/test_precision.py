@@ -31,7 +31,7 @@ def series(dtype="float32", examples=3, points=6):
 
 
 def build(**changes):
-    return tfpn.models.PNTimeSeriesClassifier(
+    return tfpn.models.PNTimeSeries(
         2, in_channels=2, channels=3, num_blocks=1, num_basis=2, pooling=(0, 1), query=4,
         spacing=0.2, **changes,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from tfpn.layers.steerable_relu import GATES
 from tfpn.math.posterior import TRAINS
 from tfpn.math.steerable.generators import CONSTRAINTS
 from tfpn.math.stochastic import ESTIMATORS, PROBES
-from tfpn.models import PNTimeSeriesClassifier
+from tfpn.models import PNTimeSeries
 from tfpn.models.time_series_checks import CONTEXT, MISSINGNESS
 
 MODULES = [
@@ -118,8 +118,8 @@ def test_type_checkers_see_what_is_imported_on_first_use():
         (types.Probes, PROBES),
         (types.Constraint, CONSTRAINTS),
         ((GatedReLU, "gates"), GATES),
-        ((PNTimeSeriesClassifier, "context"), CONTEXT),
-        ((PNTimeSeriesClassifier, "missingness"), MISSINGNESS),
+        ((PNTimeSeries, "context"), CONTEXT),
+        ((PNTimeSeries, "missingness"), MISSINGNESS),
     ],
 )
 def test_choices_are_those_of_the_code(choices, known):

@@ -25,7 +25,8 @@ MODULES = {
     ),
     "tfpn.losses": ("CRPS", "GaussianNLL", "SquaredError"),
     "tfpn.metrics": ("BinaryAUC",),
-    "tfpn.models": ("PNCNN", "PNTimeSeriesClassifier", "SteerablePNCNN"),
+    # PNTimeSeriesClassifier is the first name of PNTimeSeries.
+    "tfpn.models": ("PNCNN", "PNTimeSeries", "PNTimeSeriesClassifier", "SteerablePNCNN"),
 }
 
 

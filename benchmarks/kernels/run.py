@@ -46,7 +46,7 @@ def vowels(kernel, seed, options):
     with np.load(options.data, allow_pickle=False) as file:
         parts = {name: _part(file, name) for name in ("train", "test")}
     keras.utils.set_random_seed(seed)
-    model = tfpn.models.PNTimeSeriesClassifier(
+    model = tfpn.models.PNTimeSeries(
         9, in_channels=12, channels=16, num_blocks=2, query=24, pooling=(0, 29), kernel=kernel
     )
     x, y = parts["train"]

@@ -64,7 +64,7 @@ def asked(x, task, seed):
 
 
 class FieldModel:
-    """`PNTimeSeriesClassifier` with output="field", trained by what it is asked."""
+    """`PNTimeSeries` with output="field", trained by what it is asked."""
 
     def __init__(self, options, epochs):
         self._options, self._epochs = options, epochs
@@ -77,7 +77,7 @@ class FieldModel:
 
         options, channels = self._options, train["values"].shape[-1]
         keras.utils.set_random_seed(options.seed)
-        self.model = model = tfpn.models.PNTimeSeriesClassifier(
+        self.model = model = tfpn.models.PNTimeSeries(
             None,
             num_outputs=channels,
             output="field",

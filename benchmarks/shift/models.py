@@ -85,7 +85,7 @@ def build(uncertainty, data, settings):
     }
     if data.grid is None:
         return models.PNCNN(data.num_classes, **common)
-    return models.PNTimeSeriesClassifier(
+    return models.PNTimeSeries(
         data.num_classes,
         query=settings.query,
         windows=settings.windows,

@@ -11,7 +11,7 @@ readings, with 50 and 80 % of them dropped, with noise of 0.3 and 1 standard dev
 variance is told), and with a third of the channels dead; and trained and tested with 50 and 80 %
 dropped ("half", "fifth"). Models:
 
-- `none`, `diagonal`, `sampled`: `PNTimeSeriesClassifier` with that uncertainty, one configuration
+- `none`, `diagonal`, `sampled`: `PNTimeSeries` with that uncertainty, one configuration
   for all sets (`models.py`); `+priors` lets `adapt` fit the first convolution's priors.
 - `minirocket`, `hydra`: features of the package aeon (HYDRA's need PyTorch) of linearly
   interpolated series, and logistic regression whose penalty is chosen by cross-validation.

@@ -5,7 +5,7 @@
 
 Fits: a fifth of the readings is left out of records that the model was not trained on, and
 predicted by the Gaussian processes that the first convolution fits to the rest
-(`PNTimeSeriesClassifier.input_process`), its noise added. A residual divided by its standard
+(`PNTimeSeries.input_process`), its noise added. A residual divided by its standard
 deviation should have the root mean square 1 and exceed 2 in 5 % of all cases.
 
 Regression: errors and predicted standard deviations where readings are left out of the records.
@@ -79,7 +79,7 @@ def made_up():
 def fitted(x, y, weight, options):
     """A network of days in hospital, calibrated on a fifth; y has been standardised."""
     keras.utils.set_random_seed(0)
-    model = tfpn.models.PNTimeSeriesClassifier(
+    model = tfpn.models.PNTimeSeries(
         num_classes=None, num_outputs=1, in_channels=x["values"].shape[-1], channels=16,
         num_blocks=2, query=24, missingness="counts", pooling=(0, 48),
         marginal_likelihood_weight=weight, uncertainty=options.uncertainty,

@@ -12,7 +12,7 @@ def test_residuals_against_a_loop():
     for readings in values:
         readings[rng.uniform(size=readings.shape) < 0.3] = np.nan
     x = {k: v.astype("float32") for k, v in tfpn.observations(times, values).items()}
-    model = tfpn.models.PNTimeSeriesClassifier(
+    model = tfpn.models.PNTimeSeries(
         in_channels=2, channels=2, num_blocks=1, query=3, pooling=(0, 4)
     )
     model.adapt(x)

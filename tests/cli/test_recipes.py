@@ -198,7 +198,7 @@ def test_training_options_are_checked(assignment, message):
 
 def test_models_with_statics_need_data_with_statics():
     recipe = recipes.load("digits")
-    recipe.sections["model"] = {"name": "PNTimeSeriesClassifier", "num_statics": 3, "channels": 2}
+    recipe.sections["model"] = {"name": "PNTimeSeries", "num_statics": 3, "channels": 2}
     resolved = recipes.resolve(recipe)
     data = recipes.load_data(resolved)
     model = recipes.build_model(resolved)

@@ -26,7 +26,7 @@ def exact_readings(dtype, points=30):
     times = np.sort(rng.uniform(size=(1, points, 1)), axis=1).astype(dtype)
     x = tfpn.observations(times, np.sin(6 * times), 0.0)
     x = {key: value.astype(dtype) for key, value in x.items()}
-    model = tfpn.models.PNTimeSeriesClassifier(
+    model = tfpn.models.PNTimeSeries(
         channels=2,
         num_blocks=1,
         num_basis=3,
@@ -112,7 +112,7 @@ def test_the_jitter_grows_for_the_matrix_that_needs_it():
 def few_readings():
     x = tfpn.observations([[[0.2], [0.8]]], [[1.0, -1.0]])
     options = {"channels": 2, "num_blocks": 1, "num_basis": 2, "query": "union", "spacing": 0.2}
-    return tfpn.models.PNTimeSeriesClassifier(**options), x
+    return tfpn.models.PNTimeSeries(**options), x
 
 
 def test_very_many_points_have_a_band_and_no_covariance(few_readings, monkeypatch):
@@ -200,9 +200,7 @@ def made():
     found["logits"] = model.predict_distribution(x)
     found["features"] = model.feature_process(x, "conv_1", x["points"][:1, :4])
     series = tfpn.observations(rng.uniform(size=(2, 6, 1)), rng.normal(size=(2, 6, 2)))
-    model = tfpn.models.PNTimeSeriesClassifier(
-        in_channels=2, channels=3, num_blocks=1, num_basis=2, query=4
-    )
+    model = tfpn.models.PNTimeSeries(in_channels=2, channels=3, num_blocks=1, num_basis=2, query=4)
     found["series"] = model.predict_distribution(series)
     found["series, input"] = model.input_process(series, [[[0.3], [0.6]]])
     found["series, features"] = model.feature_process(series, "conv_1", [[[0.3], [0.6]]])

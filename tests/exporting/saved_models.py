@@ -69,7 +69,7 @@ def _nested():
 
 
 def _time_series():
-    return tfpn.models.PNTimeSeriesClassifier(
+    return tfpn.models.PNTimeSeries(
         2, in_channels=2, pooling=(0.0, 1.0), query=3, missingness="counts", **SMALL
     )
 

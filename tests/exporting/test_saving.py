@@ -122,6 +122,18 @@ def test_import_tfpn_is_enough_to_load(tmp_path):
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), model(x), rtol=1e-5, atol=1e-5)
 
 
+def test_the_first_name_of_the_time_series_model_still_loads():
+    assert tfpn.models.PNTimeSeriesClassifier is tfpn.models.PNTimeSeries
+    model = tfpn.models.PNTimeSeries(2, channels=2, num_blocks=1, spacing=0.2)
+    saved = keras.saving.serialize_keras_object(model)
+    saved |= {
+        "class_name": "PNTimeSeriesClassifier",
+        "registered_name": "tfpn>PNTimeSeriesClassifier",
+    }
+    loaded = keras.saving.deserialize_keras_object(saved)
+    assert type(loaded) is tfpn.models.PNTimeSeries and loaded.get_config() == model.get_config()
+
+
 def test_all_classes_are_known_to_keras_after_import_tfpn(monkeypatch):
     """Where Keras was imported first; a class that was imported is not replaced."""
     names = {(m, n) for m in ("tfpn.layers", "tfpn.models") for n in getattr(

@@ -85,18 +85,18 @@ def model(name):
     small |= {"channels": 2, "num_basis": 2}
     if name == "PNCNN":
         return tfpn.models.PNCNN(**small)
-    return tfpn.models.PNTimeSeriesClassifier(in_channels=1, query=3, **small)
+    return tfpn.models.PNTimeSeries(in_channels=1, query=3, **small)
 
 
 @fuzz(
     45,
-    name=st.sampled_from(["PNCNN", "PNTimeSeriesClassifier", "SteerablePNCNN"]),
+    name=st.sampled_from(["PNCNN", "PNTimeSeries", "SteerablePNCNN"]),
     points=arrays((2, 3, 2), floats(-2, 2) | floats(odd=True)) | arrays((2, 3, 2), floats(-2, 2)),
     values=arrays((2, 3, 1), floats(-9, 9) | floats(odd=True)) | arrays((2, 3, 1), floats(-9, 9)),
     variance=arrays((2, 3, 1), floats(0, 1) | floats(odd=True)) | arrays((2, 3, 1), floats(0, 1)),
 )
 def test_predict(name, points, values, variance):
-    if name == "PNTimeSeriesClassifier":
+    if name == "PNTimeSeries":
         points = points[..., :1]
     x = {"points": points, "values": values, "variance": variance}
     refusals = (*REFUSED, tf.errors.InvalidArgumentError)

@@ -27,7 +27,7 @@ def plain(**options):
 
 def series(**options):
     options = {"in_channels": 3, "query": 5, "pooling": (0.0, 1.0), **options}
-    return tfpn.models.PNTimeSeriesClassifier(2, channels=2, num_blocks=2, num_basis=2, **options)
+    return tfpn.models.PNTimeSeries(2, channels=2, num_blocks=2, num_basis=2, **options)
 
 
 def turning(**options):

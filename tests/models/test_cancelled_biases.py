@@ -13,7 +13,7 @@ SERIES = {"num_outputs": 1, "channels": 2, "query": 3, "missingness": "intensity
 FIELDS = {"out_fields": {0: 1, 1: 1}, "copies": 1, "seed": 0, **SMALL}
 KINDS = {
     "planar": tfpn.models.PNCNN,
-    "series": tfpn.models.PNTimeSeriesClassifier,
+    "series": tfpn.models.PNTimeSeries,
     "fields": tfpn.models.SteerablePNCNN,
 }
 # Of each model the biases that cancel.

@@ -145,9 +145,7 @@ PROCESSES = {
 def test_methods_that_take_query_points_check_their_input_as_predict_does(way, x):
     x = {key: array[:2] for key, array in x.items()}
     if way == "input_process":
-        model = tfpn.models.PNTimeSeriesClassifier(
-            2, in_channels=2, channels=2, num_blocks=1, num_basis=1
-        )
+        model = tfpn.models.PNTimeSeries(2, in_channels=2, channels=2, num_blocks=1, num_basis=1)
         x["points"] = x["points"][..., :1]
     else:
         model = tfpn.models.PNCNN(
@@ -193,7 +191,7 @@ def test_maps_of_no_query_points_are_empty(missingness, x):
     options = {"in_channels": 2, "channels": 3, "num_blocks": 2, "num_basis": 1}
     if missingness:
         x["points"] = x["points"][..., :1]
-        model = tfpn.models.PNTimeSeriesClassifier(2, missingness=missingness, **options)
+        model = tfpn.models.PNTimeSeries(2, missingness=missingness, **options)
     else:
         model = tfpn.models.PNCNN(3, **options)
     maps = model.feature_maps(x, x["points"][:1, :0])

@@ -31,7 +31,7 @@ def points(dim, **options):
 
 
 def series(**options):
-    return lambda local: tfpn.models.PNTimeSeriesClassifier(
+    return lambda local: tfpn.models.PNTimeSeries(
         2, channels=2, num_blocks=2, in_channels=2, **SMALL, **options, **local
     )
 

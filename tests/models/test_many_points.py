@@ -90,8 +90,8 @@ MODELS = {
     "diagonal": lambda o: tfpn.models.PNCNN(3, channels=2, uncertainty="diagonal", **o),
     "low_rank": lambda o: tfpn.models.PNCNN(3, channels=2, uncertainty="low_rank", rank=2, **o),
     "joint": lambda o: tfpn.models.PNCNN(3, channels=2, uncertainty="joint", **o),
-    "series": lambda o: tfpn.models.PNTimeSeriesClassifier(channels=2, query=4, **o),
-    "joint series": lambda o: tfpn.models.PNTimeSeriesClassifier(
+    "series": lambda o: tfpn.models.PNTimeSeries(channels=2, query=4, **o),
+    "joint series": lambda o: tfpn.models.PNTimeSeries(
         channels=2, query=4, uncertainty="joint", input_noise="shared", input_prior="shared", **o
     ),
     "steerable": lambda o: tfpn.models.SteerablePNCNN(3, copies=1, frequencies=(0, 1), seed=0, **o),

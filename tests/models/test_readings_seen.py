@@ -24,7 +24,7 @@ def fewer(x, share, seed=1):
 
 def model_of(x):
     keras.utils.set_random_seed(0)
-    model = tfpn.models.PNTimeSeriesClassifier(
+    model = tfpn.models.PNTimeSeries(
         2, in_channels=2, channels=2, num_blocks=1, num_basis=1, query=4
     )
     model.adapt(x)

@@ -136,9 +136,9 @@ def test_equivariance_of_a_field_needs_a_query(x, model):
     "build",
     [
         lambda: tfpn.models.PNCNN(3, channels=2, num_blocks=1, pooling=(0.0, 1.0)),
-        lambda: tfpn.models.PNTimeSeriesClassifier(channels=2, num_blocks=1),
+        lambda: tfpn.models.PNTimeSeries(channels=2, num_blocks=1),
     ],
-    ids=["PNCNN", "PNTimeSeriesClassifier"],
+    ids=["PNCNN", "PNTimeSeries"],
 )
 @pytest.mark.parametrize("way", ["predict_distribution", "predict_proba"])
 def test_distributions_check_what_they_are_given(build, way):

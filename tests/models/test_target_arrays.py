@@ -92,6 +92,6 @@ def test_weights_of_entries_pass_where_the_loss_has_them():
     ],
 )
 def test_arguments_of_models_are_named(arguments, message):
-    for kind in (tfpn.models.PNCNN, tfpn.models.PNTimeSeriesClassifier, tfpn.models.SteerablePNCNN):
+    for kind in (tfpn.models.PNCNN, tfpn.models.PNTimeSeries, tfpn.models.SteerablePNCNN):
         with pytest.raises(ValueError, match=message):
             kind(2, num_blocks=1, num_basis=1, **arguments)

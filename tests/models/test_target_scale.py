@@ -16,7 +16,7 @@ MODELS = {
     "planar": lambda: tfpn.models.PNCNN(
         None, num_outputs=2, channels=2, pooling=(0.0, 1.0), **SMALL
     ),
-    "series": lambda: tfpn.models.PNTimeSeriesClassifier(
+    "series": lambda: tfpn.models.PNTimeSeries(
         None, num_outputs=1, channels=2, query=3, **SMALL
     ),
     "fields": lambda: tfpn.models.SteerablePNCNN(

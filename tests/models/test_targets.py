@@ -21,7 +21,7 @@ def build(kind, outputs):
     if kind == "fields":
         head = {"num_classes": None, "out_fields": {1: 1}}
     if kind == "series":
-        model = tfpn.models.PNTimeSeriesClassifier(**head, **SMALL, channels=2, query=4)
+        model = tfpn.models.PNTimeSeries(**head, **SMALL, channels=2, query=4)
     elif kind == "plane":
         model = tfpn.models.PNCNN(**head, **SMALL, channels=2)
     else:

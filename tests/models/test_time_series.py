@@ -1,4 +1,4 @@
-"""PNTimeSeriesClassifier: what must not matter, options and saving."""
+"""PNTimeSeries: what must not matter, options and saving."""
 
 import inspect
 
@@ -20,7 +20,7 @@ from time_series_support import (
 )
 
 import tfpn
-from tfpn.models import PNTimeSeriesClassifier
+from tfpn.models import PNTimeSeries
 from tfpn.models.time_series_inputs import KnownSeries
 from tfpn.spacing import point_spacing
 from tfpn.training import ShuffledBatches
@@ -213,7 +213,7 @@ def test_saving_keeps_everything(options, tmp_path):
 
 
 def test_configuration_holds_every_argument():
-    names = set(inspect.signature(PNTimeSeriesClassifier.__init__).parameters) - {"self"}
+    names = set(inspect.signature(PNTimeSeries.__init__).parameters) - {"self"}
     assert names == set(small().get_config())
 
 

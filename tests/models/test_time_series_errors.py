@@ -1,26 +1,26 @@
-"""What PNTimeSeriesClassifier says of arguments, statics and labels that it cannot take."""
+"""What PNTimeSeries says of arguments, statics and labels that it cannot take."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from time_series_support import inputs, outputs, small
 
-from tfpn.models import PNTimeSeriesClassifier
+from tfpn.models import PNTimeSeries
 
 
 def test_windows_and_clock_need_a_stay():
     for options in ({"windows": 2}, {"clock": True}):
         with pytest.raises(ValueError, match="needs the range of the times"):
-            PNTimeSeriesClassifier(pooling="space", **options)
+            PNTimeSeries(pooling="space", **options)
     with pytest.raises(ValueError, match="windows=2 takes the errors of windows as independent"):
-        PNTimeSeriesClassifier(windows=2, uncertainty="joint", input_noise="shared")
+        PNTimeSeries(windows=2, uncertainty="joint", input_noise="shared")
     with pytest.raises(ValueError, match="context must be one of"):
-        PNTimeSeriesClassifier(context="everywhere")
+        PNTimeSeries(context="everywhere")
 
 
 def test_query_by_default():
-    assert PNTimeSeriesClassifier(channels=2).get_config()["query"] == 24
-    assert PNTimeSeriesClassifier(channels=2, pooling="space").get_config()["query"] == "union"
+    assert PNTimeSeries(channels=2).get_config()["query"] == 24
+    assert PNTimeSeries(channels=2, pooling="space").get_config()["query"] == "union"
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_query_by_default():
 )
 def test_bad_arguments(wrong, match):
     with pytest.raises(ValueError, match=match):
-        PNTimeSeriesClassifier(**wrong)
+        PNTimeSeries(**wrong)
 
 
 def test_bad_statics_and_labels_are_named():

@@ -1,4 +1,4 @@
-"""PNTimeSeriesClassifier with output="field": channels of a series at any times."""
+"""PNTimeSeries with output="field": channels of a series at any times."""
 
 import keras
 import numpy as np
@@ -27,7 +27,7 @@ def series(statics=0, seed=0):
 def small(**changes):
     arguments = {"in_channels": 3, "channels": 3, "num_blocks": 1, "num_basis": 2, "seed": 0}
     arguments |= {"pooling": (0, 48), "query": 6, **changes}
-    return tfpn.models.PNTimeSeriesClassifier(None, num_outputs=3, output="field", **arguments)
+    return tfpn.models.PNTimeSeries(None, num_outputs=3, output="field", **arguments)
 
 
 def test_before_training_each_channel_is_a_gp_regression():

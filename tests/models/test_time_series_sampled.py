@@ -44,7 +44,7 @@ def split_rows(x):
 def test_everything_beside_the_series_takes_draws(arguments):
     x, y = series()
     keras.utils.set_random_seed(1)
-    model = tfpn.models.PNTimeSeriesClassifier(
+    model = tfpn.models.PNTimeSeries(
         in_channels=CHANNELS, num_statics=1, channels=3, num_blocks=2, num_basis=2,
         uncertainty="sampled", pooling=(0.0, 48.0), num_samples=3, num_waves=16, **arguments
     )  # fmt: skip

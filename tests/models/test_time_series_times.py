@@ -1,4 +1,4 @@
-"""PNTimeSeriesClassifier: its results are continuous in the times of the readings."""
+"""PNTimeSeries: its results are continuous in the times of the readings."""
 
 import itertools
 
@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tfpn
-from tfpn.models import PNTimeSeriesClassifier
+from tfpn.models import PNTimeSeries
 
 CHANNELS = 3
 # Signals of length scale 0.3 and coefficients of order 1 change by some 1e-7 / 0.3 over 1e-7, and
@@ -29,7 +29,7 @@ OPTIONS = [
 
 def small(options):
     keras.utils.set_random_seed(0)
-    model = PNTimeSeriesClassifier(
+    model = PNTimeSeries(
         2, in_channels=CHANNELS, channels=4, num_blocks=2, num_basis=3, dtype="float64",
         **{
             "query": "union", "pooling": (0.0, 4.0), "spacing": 0.3,
@@ -147,7 +147,7 @@ def test_adapt_takes_channels_read_one_after_the_other_for_read_at_once(query):
         options |= {"query": query, "pooling": (0.0, 5.0)}
 
     def adapted(points, values):
-        model = PNTimeSeriesClassifier(
+        model = PNTimeSeries(
             2, in_channels=CHANNELS, channels=2, num_blocks=2, num_basis=3, **options
         )
         model.adapt(tfpn.observations(points, values))

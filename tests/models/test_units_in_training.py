@@ -37,7 +37,7 @@ def scaled(pooling, unit):
 MIXTURE = {"weights": [0.5, 0.5], "scales": [1.0, 3.0]}
 SMALL = {"num_blocks": 2, "num_basis": 2, "dtype": "float64", "marginal_likelihood_weight": 0.1}
 PLAIN, TURNING = tfpn.models.PNCNN, tfpn.models.SteerablePNCNN
-SERIES = tfpn.models.PNTimeSeriesClassifier
+SERIES = tfpn.models.PNTimeSeries
 STEERABLE = {**SMALL, "copies": 2, "frequencies": (0, 1), "num_blocks": 1, "seed": 0}
 CASES = {
     "box": (PLAIN, plane, {**SMALL, "channels": 3, "kernel": MIXTURE, "num_blocks": 1}, BOX),

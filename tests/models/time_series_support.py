@@ -1,11 +1,11 @@
-"""Small models, records and options for the tests of PNTimeSeriesClassifier."""
+"""Small models, records and options for the tests of PNTimeSeries."""
 
 import keras
 import numpy as np
 import pytest
 
 import tfpn
-from tfpn.models import PNTimeSeriesClassifier
+from tfpn.models import PNTimeSeries
 
 KEYS = ("points", "values", "variance")
 CHANNELS = 3
@@ -48,7 +48,7 @@ def records(examples=5, size=9, statics=False, seed=0):
 def small(num_classes=2, dtype="float64", perturbed=True, **options):
     options = {"channels": 4, "num_blocks": 2, "num_basis": 3, "query": "union", **options}
     keras.utils.set_random_seed(0)
-    model = PNTimeSeriesClassifier(
+    model = PNTimeSeries(
         num_classes, in_channels=CHANNELS, pooling=(0.0, 4.0), spacing=0.5, dtype=dtype, **options
     )
     if perturbed:  # so that no zero or one hides a mistake

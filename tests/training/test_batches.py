@@ -80,7 +80,7 @@ def test_a_recipe_adds_noise_anew_in_each_epoch_and_tells_it():
     rng = np.random.default_rng(0)
     x = observations(rng.uniform(size=(40, 9, 1)), rng.normal(size=(40, 9)), 0.01)
     recipe = recipes.Recipe("mine", {s: {} for s in recipes.SECTIONS}, "here")
-    recipe.sections["model"] = {"name": "PNTimeSeriesClassifier"}
+    recipe.sections["model"] = {"name": "PNTimeSeries"}
     del recipe.sections["data"]
     recipes.override(recipe, "augmentation.noise=2")
     batches = make_batches(recipes.resolve(recipe), x, np.arange(40))
@@ -112,6 +112,6 @@ def test_a_recipe_thins_as_its_model_takes_it():
         return int((seen.any(-1) & ~seen.all(-1)).sum())
 
     assert parts_of_points("PNCNN") == 0
-    assert parts_of_points("PNTimeSeriesClassifier") > 30
+    assert parts_of_points("PNTimeSeries") > 30
     with pytest.raises(recipes.RecipeError, match=r"\[augmentation\] drop_channels: found 0.5"):
         parts_of_points("PNCNN", "augmentation.drop_channels=0.5")

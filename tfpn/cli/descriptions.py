@@ -36,7 +36,7 @@ A recipe for your own CSV or Parquet table, stations.toml, beside the table:
   # targets = ["age"]                   # to predict a number of each example instead
 
   [model]
-  name = "PNCNN"                        # or PNTimeSeriesClassifier, for targets of series
+  name = "PNCNN"                        # or PNTimeSeries, for targets of series
 
 The guides "Map a field from stations" and "Predict a number" explain the keys.
 

@@ -44,7 +44,7 @@ class ProcessValues(distribution.Distribution):
 
     >>> import numpy as np, tfpn
     >>> x = tfpn.observations([[[0.2], [0.8]]], [[1.0, -1.0]])
-    >>> model = tfpn.models.PNTimeSeriesClassifier(channels=2, num_blocks=1, spacing=0.2)
+    >>> model = tfpn.models.PNTimeSeries(channels=2, num_blocks=1, spacing=0.2)
     >>> fit = model.input_process(x, np.linspace(0, 1, 5).reshape(1, 5, 1))
     >>> low, high = (fit.marginals().quantile(p) for p in (0.025, 0.975))
     >>> low.shape, fit.covariance().shape, fit.sample(3).shape

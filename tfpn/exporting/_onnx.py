@@ -22,7 +22,7 @@ def onnx(model: Model, path: PathLike) -> None:
     pooling over the space or a box. You can also export models of the same layers. An error names
     what has no ONNX form: the eigenvectors of "low_rank", the random numbers of "sampled", the
     Bessel functions of a disc, the complex matrices of `SteerablePNConv`, and the loop over
-    channels with their own priors in `PNTimeSeriesClassifier`, in which tf2onnx loses the shapes.
+    channels with their own priors in `PNTimeSeries`, in which tf2onnx loses the shapes.
 
     Args:
         model: a Keras model whose input is a dict of float32 tensors.

@@ -4,6 +4,9 @@
 import tfpn.metrics  # noqa: F401
 from tfpn.models.pncnn import PNCNN
 from tfpn.models.steerable_pncnn import SteerablePNCNN
-from tfpn.models.time_series import PNTimeSeriesClassifier
+from tfpn.models.time_series import PNTimeSeries
 
-__all__ = ["PNCNN", "PNTimeSeriesClassifier", "SteerablePNCNN"]
+# Its first name, for programs, recipes and files that use it.
+PNTimeSeriesClassifier = PNTimeSeries
+
+__all__ = ["PNCNN", "PNTimeSeries", "PNTimeSeriesClassifier", "SteerablePNCNN"]

@@ -56,8 +56,8 @@ from tfpn.types import (
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwork):
-    """Classifier or regressor of time series whose channels are read at different times.
+class PNTimeSeries(FieldPrediction, InputProcess, TimesStart, PNNetwork):
+    """Model of time series whose channels are read at different times: classes, numbers, fields.
 
     The first convolution conditions each channel on its own readings (`PNConv` with
     noise="channel"). It evaluates all channels at one set of times, where its features are known
@@ -133,7 +133,7 @@ class PNTimeSeriesClassifier(FieldPrediction, InputProcess, TimesStart, PNNetwor
     >>> values[rng.uniform(size=values.shape) < 0.7] = np.nan  # not measured
     >>> x = tfpn.observations(rng.uniform(0, 48, size=(8, 20, 1)), values)
     >>> y = rng.integers(0, 2, size=8)
-    >>> model = tfpn.models.PNTimeSeriesClassifier(
+    >>> model = tfpn.models.PNTimeSeries(
     ...     in_channels=3, channels=4, num_blocks=1, pooling=(0, 48), query=12)
     >>> model.adapt(x)
     >>> model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))

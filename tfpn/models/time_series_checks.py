@@ -1,4 +1,4 @@
-"""Checks of the arguments and inputs of `PNTimeSeriesClassifier`."""
+"""Checks of the arguments and inputs of `PNTimeSeries`."""
 
 import warnings
 from typing import Any
@@ -23,7 +23,7 @@ _CHOICES = {
 
 
 def check_choices(config: Config) -> None:
-    """Raises ValueError if an argument of `PNTimeSeriesClassifier` is not one of its choices."""
+    """Raises ValueError if an argument of `PNTimeSeries` is not one of its choices."""
     for name, choices in _CHOICES.items():
         check_choice(name, config[name], choices)
 
@@ -33,7 +33,7 @@ _QUERY = 24
 
 
 def check_statics(x: Observations, count: int) -> None:
-    """Raises ValueError unless statics have the form that `PNTimeSeriesClassifier` takes."""
+    """Raises ValueError unless statics have the form that `PNTimeSeries` takes."""
     statics, variance = (np.asarray(x[key]) for key in ("statics", "statics_variance"))
     expected = (len(x["points"]), count)
     for key, array in (("statics", statics), ("statics_variance", variance)):

@@ -1,4 +1,4 @@
-"""The layers of `PNTimeSeriesClassifier` for its inputs, other than convolutions."""
+"""The layers of `PNTimeSeries` for its inputs, other than convolutions."""
 
 import math
 from collections.abc import Sequence

@@ -9,7 +9,7 @@ from tfpn.types import Distribution, Mixin, Observations, Tensor
 
 
 class InputProcess(Mixin):
-    """The part of `PNTimeSeriesClassifier` that shows how its first layer reads the input."""
+    """The part of `PNTimeSeries` that shows how its first layer reads the input."""
 
     def input_process(self, x: Observations, query: Tensor) -> Distribution:
         """The Gaussian process that the first convolution fits to each input channel.
@@ -37,7 +37,7 @@ class InputProcess(Mixin):
 
         >>> import numpy as np, tfpn
         >>> x = tfpn.observations([[[0.2], [0.8]]], [[1.0, -1.0]])
-        >>> model = tfpn.models.PNTimeSeriesClassifier(channels=2, num_blocks=1, spacing=0.2)
+        >>> model = tfpn.models.PNTimeSeries(channels=2, num_blocks=1, spacing=0.2)
         >>> fit = model.input_process(x, [[[0.2], [0.5]]])
         >>> fit.mean().shape, bool(fit.stddev()[0, 0, 0] < fit.stddev()[0, 0, 1])
         (TensorShape([1, 1, 2]), True)

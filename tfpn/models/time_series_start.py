@@ -17,7 +17,7 @@ WIDTH = 0.01
 
 
 class TimesStart(Mixin):
-    """The part of `PNTimeSeriesClassifier` that starts it from data."""
+    """The part of `PNTimeSeries` that starts it from data."""
 
     def adapt(
         self,

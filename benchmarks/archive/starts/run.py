@@ -106,9 +106,7 @@ def build(name, x, y):
         model = tfpn.models.PNCNN(classes, pooling=(0.0, 1.0), **options)
     else:
         stay = 0.0, float(x["points"].max())
-        model = tfpn.models.PNTimeSeriesClassifier(
-            classes, query=QUERY, pooling=stay, clock=True, **options
-        )
+        model = tfpn.models.PNTimeSeries(classes, query=QUERY, pooling=stay, clock=True, **options)
     model.compile(
         keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(1e-2, STEPS)),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
