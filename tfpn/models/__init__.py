@@ -6,7 +6,7 @@ from tfpn.models.pncnn import PNCNN
 from tfpn.models.steerable_pncnn import SteerablePNCNN
 from tfpn.models.time_series import PNTimeSeries
 
-# Its first name, for programs, recipes and files that use it.
 PNTimeSeriesClassifier = PNTimeSeries
+"""The first name of `PNTimeSeries`, for programs, recipes and files that use it."""
 
 __all__ = ["PNCNN", "PNTimeSeries", "PNTimeSeriesClassifier", "SteerablePNCNN"]
