@@ -3,11 +3,21 @@
 import numpy as np
 import scipy.linalg
 
-from equivariance import SO2, solve_generators
+from equivariance import SO2, SO3, solve_generators
+
+GROUPS = {2: SO2, 3: SO3}
 
 
-def representation(fields):
-    """The matrix rho(t) of a field type, as a function of t."""
+def width(frequency, dim=2):
+    """Channels of a field on the plane or, of a spin, in space."""
+    return 2 * frequency + 1 if dim == 3 else min(2 * frequency, 1) + 1
+
+
+def representation(fields, dim=2):
+    """The matrix rho(t) of a field type, as a function of t; in space of a rotation matrix."""
+    if dim == 3:
+        rho = sum(copies * SO3.irrep(spin) for spin, copies in fields)
+        return lambda turn: np.asarray(rho.matrix(turn), float)
 
     def matrix(t):
         blocks = []
@@ -19,9 +29,9 @@ def representation(fields):
     return matrix
 
 
-def generators(frequencies, count, seed=0, length=0.3, constraint="dissipative"):
-    """C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] of random equivariant generators."""
-    rho = sum(SO2.irrep(m) for m in frequencies)
+def generators(frequencies, count, seed=0, length=0.3, constraint="dissipative", dim=2):
+    """C [K, r, r], B [K, d, r, r] and S [K, d, d, r, r] of random equivariant generators."""
+    rho = sum(GROUPS[dim].irrep(m) for m in frequencies)
     parameters = solve_generators(rho).parameterization(constraint)
     rng = np.random.default_rng(seed)
     found = [parameters.generator(parameters.initial(rng, length=length)) for _ in range(count)]
@@ -32,46 +42,49 @@ def generators(frequencies, count, seed=0, length=0.3, constraint="dissipative")
 
 
 def lattice_symbols(flows, length_scale, nodes=72, cutoff=9.0):
-    """Frequencies [Q, 2], E_k at them [K, Q, r, r] and the weights of the kernel's spectrum."""
+    """Frequencies [Q, d], E_k at them [K, Q, r, r] and the weights of the kernel's spectrum."""
+    dim = flows["first_order"].shape[1]
     axis = (np.arange(nodes) + 0.5) * (2 * cutoff / nodes) - cutoff
-    u = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    u = np.stack(np.meshgrid(*[axis] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
     xi = u / length_scale
     symbols = []
     for c, b, s in zip(*(flows[f"{n}_order"] for n in ("zeroth", "first", "second")), strict=True):
         m = c + 1j * np.einsum("qi,iab->qab", xi, b) - np.einsum("qi,qj,ijab->qab", xi, xi, s)
         symbols.append(scipy.linalg.expm(m))
-    weights = np.exp(-0.5 * (u**2).sum(-1)) * (2 * cutoff / nodes) ** 2 / (2 * np.pi)
+    weights = np.exp(-0.5 * (u**2).sum(-1)) * (2 * cutoff / nodes / np.sqrt(2 * np.pi)) ** dim
     return xi, np.stack(symbols), weights
 
 
-def embedding(fields, frequencies):
+def places(frequencies, dim):
+    """Where each frequency starts in rho."""
+    starts = np.cumsum([0] + [width(m, dim) for m in frequencies])
+    return dict(zip(frequencies, starts.tolist(), strict=False))
+
+
+def embedding(fields, frequencies, dim=2):
     """For each channel of the type its copy and its place in rho."""
-    start, at = {}, 0
-    for m in frequencies:
-        start[m] = at
-        at += 1 if m == 0 else 2
+    start = places(frequencies, dim)
     return [
         (copy, start[m] + component)
         for m, copies in fields
         for copy in range(copies)
-        for component in range(1 if m == 0 else 2)
+        for component in range(width(m, dim))
     ]
 
 
-def dense_mixing(weights, fields_in, fields_out, frequencies):
+def dense_mixing(weights, fields_in, fields_out, frequencies, dim=2):
     """W_k as real matrices from (copies x rho) to the output channels, [K, out, n, r]."""
     copies = max(n for _, n in fields_in)
     count = next(iter(weights.values())).shape[-3]
-    size = sum(1 if m == 0 else 2 for m in frequencies)
-    places = embedding([(m, 1) for m in frequencies], frequencies)
-    start = {m: places[i][1] for i, m in zip(np.cumsum([0] + [1 if m == 0 else 2 for m in
-             frequencies])[:-1], frequencies, strict=True)}  # fmt: skip
+    size = sum(width(m, dim) for m in frequencies)
+    start = places(frequencies, dim)
     rows = []
     for m, number in fields_out:
         for p in range(number):
-            block = np.zeros((count, 1 if m == 0 else 2, copies, size))
-            if m == 0:
-                block[:, 0, :, start[0]] = weights[0][:, :, p]
+            block = np.zeros((count, width(m, dim), copies, size))
+            if m == 0 or dim == 3:
+                for part in range(width(m, dim)):
+                    block[:, part, :, start[m] + part] = weights[m][:, :, p]
             else:
                 re, im = weights[m][0, :, :, p], weights[m][1, :, :, p]
                 block[:, 0, :, start[m]], block[:, 0, :, start[m] + 1] = re, -im
@@ -81,20 +94,22 @@ def dense_mixing(weights, fields_in, fields_out, frequencies):
 
 
 def convolve(points, values, variance, query, *, fields_in, fields_out, frequencies, weights,
-             flows, signal_std, length_scale, bias=None, nodes=72):  # fmt: skip
+             flows, signal_std, length_scale, bias=None, nodes=72, cutoff=9.0):  # fmt: skip
     """Mean, and covariance over the output channels at each query point, of one example.
 
     Every channel has its own noise; unobserved entries have infinite variance.
 
     Args:
-        points: [N, 2]; values, variance: [N, c_in]; query: [M, 2].
+        points: [N, d]; values, variance: [N, c_in]; query: [M, d].
         nodes: of the frequencies on each axis; fewer will do for points within a few length scales.
+        cutoff: the largest frequency in units of 1 / l.
 
     Returns:
         mean [M, c_out] and covariance [M, c_out, c_out].
     """
-    xi, symbols, spectrum = lattice_symbols(flows, length_scale, nodes)
-    mixing = dense_mixing(weights, fields_in, fields_out, frequencies)
+    xi, symbols, spectrum = lattice_symbols(flows, length_scale, nodes, cutoff)
+    dim = points.shape[-1]
+    mixing = dense_mixing(weights, fields_in, fields_out, frequencies, dim)
     count, outs = mixing.shape[:2]
     mean = np.zeros((len(query), outs))
     covariance = np.zeros((len(query), outs, outs))
@@ -108,7 +123,7 @@ def convolve(points, values, variance, query, *, fields_in, fields_out, frequenc
     )
     squared = ((points[:, None] - points[None]) ** 2).sum(-1)
     gram = signal_std**2 * np.exp(-squared / (2 * length_scale**2))
-    for channel, (copy, place) in enumerate(embedding(fields_in, frequencies)):
+    for channel, (copy, place) in enumerate(embedding(fields_in, frequencies, dim)):
         seen = np.isfinite(variance[:, channel])
         inverse = np.linalg.inv(gram[np.ix_(seen, seen)] + np.diag(variance[seen, channel]))
         to_output = np.einsum("koa,kmna->mon", mixing[:, :, copy], cross[:, :, seen][..., place])
@@ -122,13 +137,18 @@ def convolve(points, values, variance, query, *, fields_in, fields_out, frequenc
     return mean, covariance
 
 
-def block_variance(covariance, fields):
+def block_variance(covariance, fields, dim=2):
     """The mean over each block of the covariance's diagonal, [M, c]."""
-    diagonal = np.diagonal(covariance, axis1=1, axis2=2)
+    return block_mean(np.diagonal(covariance, axis1=1, axis2=2), fields, dim)
+
+
+def block_mean(array, fields, dim=2):
+    """Every channel replaced by the mean of its block."""
     found, at = [], 0
     for m, copies in fields:
         for _ in range(copies):
-            size = 1 if m == 0 else 2
-            found += [diagonal[:, at : at + size].mean(-1)] * size
+            size = width(m, dim)
+            mean = array[..., at : at + size].mean(-1, keepdims=True)
+            found.append(np.repeat(mean, size, axis=-1))
             at += size
-    return np.stack(found, axis=-1)
+    return np.concatenate(found, axis=-1)

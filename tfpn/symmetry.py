@@ -302,19 +302,32 @@ def _matrix(rep, element, channels, name):
 def _of_fields(fields, element, name):
     from tfpn.math.steerable.fields import read_fields  # it loads TensorFlow
 
-    pairs = read_fields(fields, name)
-    if any(m for m, _ in pairs) and not hasattr(element, "rotated"):
-        raise ValueError(
-            f"{name} {fields} are fields on the plane, but this group does not act on the plane; "
-            "give a representation of the group."
-        )
-    blocks = [np.eye(1) if m == 0 else element.rotated(m) for m, n in pairs for _ in range(n)]
+    dim = len(_plain(element))
+    pairs = read_fields(fields, name, dim if dim in (2, 3) else 2)
+    blocks = [_of_field(m, element, dim, f"{name} {fields}") for m, n in pairs for _ in range(n)]
     rho, start = np.zeros((sum(map(len, blocks)),) * 2), 0
     for block in blocks:
         end = start + len(block)
         rho[start:end, start:end] = np.array(block, dtype=np.float64)
         start = end
     return rho
+
+
+def _of_field(frequency, element, dim, where):
+    if frequency == 0:
+        return np.eye(1)
+    if dim == 3:
+        from equivariance import SO3
+
+        try:
+            return SO3.irrep(frequency).matrix(_plain(element))
+        except ValueError:  # a reflection
+            pass
+    elif hasattr(element, "rotated"):
+        return element.rotated(frequency)
+    raise ValueError(
+        f"{where} are fields on which this group does not act; give a representation of the group."
+    )
 
 
 def _fields(matrices):

@@ -349,14 +349,21 @@ OTHER_ARGUMENTS = {
         "marginal_likelihood_weight": 0.01,
         "marginal_likelihood_trains": "all",
         "double_precision": False,
+        "spatial_dim": 3,
         **LOCAL,
     },
-    layers.GatedReLU: {"fields": [[0, 2]], "gates": "own"},
+    layers.GatedReLU: {"fields": [[0, 2]], "gates": "own", "spatial_dim": 3},
     layers.SteerableMix: {
         "fields": [[0, 2]],
         "in_fields": [[0, 2]],
         "use_bias": False,
         "train_bias": False,
+        "spatial_dim": 3,
     },
-    layers.SteerableNormalization: {"fields": [[0, 2]], "momentum": 0.5, "epsilon": 1e-2},
+    layers.SteerableNormalization: {
+        "fields": [[0, 2]],
+        "momentum": 0.5,
+        "epsilon": 1e-2,
+        "spatial_dim": 3,
+    },
 }

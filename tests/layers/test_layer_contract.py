@@ -96,6 +96,8 @@ def test_configuration_holds_every_argument(case, changed):
     other = OTHER_ARGUMENTS[case.layer]
     assert other.keys() == names
     x = make_input()
+    if changed and "spatial_dim" in other:
+        x["points"] = np.concatenate([x["points"], x["points"][..., ::-1]], axis=-1)[..., :3]
     keras.utils.set_random_seed(0)  # also the seeds that unseeded initializers draw
     layer = case.layer(**(other if changed else case.arguments), name="given", dtype="float64")
     config = layer.get_config()

@@ -50,3 +50,23 @@ def assert_moments(draws, mean, covariance, sigmas=5.0):
 
 
 SMALL = Sampled(samples=500, waves=16)
+
+
+class Turned(Sampled):
+    """The draws of the input before it was turned, turned with it."""
+
+    def _waves(self, observed, beside):
+        before = dataclasses.replace(observed, points=observed.points @ self.turn)
+        waves = super()._waves(before, beside)
+        return dataclasses.replace(
+            waves,
+            frequencies=waves.frequencies @ self.turn.T,
+            amplitudes=waves.amplitudes @ self.rho.T,
+            centre=waves.centre @ self.turn.T,
+        )
+
+    def _noise(self, points, known, std, values, samples, channels):
+        if values is not None:
+            values = values @ self.rho
+        noise = super()._noise(points @ self.turn, known, std, values, samples, channels)
+        return noise @ self.rho.T

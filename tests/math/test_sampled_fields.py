@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import slow_steerable
 import tensorflow as tf
-from sampled_problems import SMALL, assert_moments, convolved, many_draws
+from sampled_problems import SMALL, Turned, assert_moments, convolved, many_draws
 
 from tfpn.math.arguments import read_observed
 from tfpn.math.steerable import steerable_convolve
@@ -120,26 +120,6 @@ def test_draws_as_readings_obey_the_law_of_total_covariance(eagerly):
     covariance += np.einsum("maic,mbic->mab", moved, moved)
     for point in range(3):
         assert_moments(draws[:, point], mean[point], covariance[point])
-
-
-class Turned(Sampled):
-    """The draws of the input before it was turned, turned with it."""
-
-    def _waves(self, observed, beside):
-        before = dataclasses.replace(observed, points=observed.points @ self.turn)
-        waves = super()._waves(before, beside)
-        return dataclasses.replace(
-            waves,
-            frequencies=waves.frequencies @ self.turn.T,
-            amplitudes=waves.amplitudes @ self.rho.T,
-            centre=waves.centre @ self.turn.T,
-        )
-
-    def _noise(self, points, known, std, values, samples, channels):
-        if values is not None:
-            values = values @ self.rho
-        noise = super()._noise(points @ self.turn, known, std, values, samples, channels)
-        return noise @ self.rho.T
 
 
 @pytest.mark.parametrize("fresh", [False, True])

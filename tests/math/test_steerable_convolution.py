@@ -28,7 +28,7 @@ def problem(types, count=2, frequencies=(0, 1, 2), seed=0, examples=2, size=7):
     points = rng.uniform(size=(examples, size, 2))
     values = rng.normal(size=(examples, size, channels))
     blocks = rng.uniform(0.02, 0.2, size=(examples, size, channels))
-    variance = slow_block_mean(blocks, fields_in)
+    variance = slow.block_mean(blocks, fields_in)
     query = rng.uniform(size=(examples, 5, 2))
     query[:, 0] = points[:, 0]
     weights = {
@@ -45,16 +45,6 @@ def problem(types, count=2, frequencies=(0, 1, 2), seed=0, examples=2, size=7):
         **slow.generators(frequencies, count, seed),
         **PRIOR,
     }
-
-
-def slow_block_mean(array, fields):
-    found, at = array.copy(), 0
-    for m, copies in fields:
-        for _ in range(copies):
-            if m:
-                found[..., at : at + 2] = array[..., at : at + 2].mean(-1, keepdims=True)
-            at += 1 if m == 0 else 2
-    return found
 
 
 def dense(given, arguments, noise):
@@ -128,7 +118,7 @@ def test_rotates_with_its_input(types, noise, dtype, tolerance):
 
 def nll_blocks(nll, fields):
     """The sum over a block is invariant."""
-    return slow_block_mean(np.asarray(nll), fields)
+    return slow.block_mean(np.asarray(nll), fields)
 
 
 def test_what_does_not_couple_channels_is_the_scalar_convolution():

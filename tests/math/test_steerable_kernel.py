@@ -8,7 +8,7 @@ from oracle import array, assert_agrees, cases
 
 from tfpn.math import coupled_kernel
 from tfpn.math.steerable import steerable_kernel
-from tfpn.math.steerable.harmonics import Flows
+from tfpn.math.steerable.plane import PlaneFlows as Flows
 
 # The references with equivariant generators, and their fields.
 EQUIVARIANT = {
@@ -180,7 +180,7 @@ def test_errors_name_the_argument():
     with pytest.raises(ValueError, match="first_order has shape"):
         steerable_kernel(*points(), frequencies=(0, 1), **PRIOR, **flow)
     with pytest.raises(ValueError, match="points"):
-        steerable_kernel(np.zeros(3), np.zeros(3), frequencies=(0, 1, 2), **PRIOR, **flow)
+        steerable_kernel(np.zeros(4), np.zeros(4), frequencies=(0, 1, 2), **PRIOR, **flow)
     with pytest.raises(ValueError, match="frequencies must be whole numbers .* found 5"):
         steerable_kernel(*points(), frequencies=5, **PRIOR, **flow)
     for bad in (np.nan, np.inf):

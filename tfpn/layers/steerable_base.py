@@ -9,7 +9,10 @@ from tfpn.types import FieldsLike, Mixin
 
 
 class FieldsMixin(Mixin):
-    """Checks of field types, for a layer with ``name``; lets a SavedModel hold its kernels."""
+    """Checks of field types, for a layer with ``name`` and ``spatial_dim``.
+
+    Lets a SavedModel hold its kernels.
+    """
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):
         # TensorFlow refuses dicts with keys other than strings, such as kernels by frequency.
@@ -21,10 +24,11 @@ class FieldsMixin(Mixin):
     def _input_fields(self, fields, channels):
         """The input's type: the given one, or scalars; raises ValueError if it does not fit."""
         fields = ((0, channels),) if fields is None else fields
-        if count_channels(fields) != channels:
+        expected = count_channels(fields, self.spatial_dim)
+        if expected != channels:
             raise ValueError(
-                f"{type(self).__name__} {self.name!r} takes the fields {fields}, "
-                f"{count_channels(fields)} channels, found {channels} channels."
+                f"{type(self).__name__} {self.name!r} takes the fields {fields}, {expected} "
+                f"channels, found {channels} channels."
             )
         return fields
 
@@ -44,9 +48,19 @@ def fields_config(fields: Any) -> Any:
     return None if fields is None else [list(pair) for pair in fields]
 
 
-def optional_fields(fields: FieldsLike | None, name: str) -> Any:
+def optional_fields(fields: FieldsLike | None, name: str, spatial_dim: int = 2) -> Any:
     """`read_fields`, but None stays None."""
-    return None if fields is None else read_fields(fields, name)
+    return None if fields is None else read_fields(fields, name, spatial_dim)
+
+
+def read_spatial_dim(value: Any) -> int:
+    """``spatial_dim`` of fields, an int; raises ValueError unless it is 2 or 3."""
+    if isinstance(value, bool) or value not in (2, 3):
+        raise ValueError(
+            f"spatial_dim must be 2 for fields on the plane or 3 for fields in space, found "
+            f"{value!r}."
+        )
+    return int(value)
 
 
 def check_seed(value: Any) -> int:

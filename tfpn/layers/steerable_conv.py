@@ -18,6 +18,7 @@ from tfpn.layers.steerable_base import (
     check_seed,
     fields_config,
     optional_fields,
+    read_spatial_dim,
 )
 from tfpn.layers.steerable_flows import read_flows
 from tfpn.layers.steerable_generators import Generators, in_unit
@@ -34,7 +35,8 @@ from tfpn.math.steerable.fields import (
     width,
 )
 from tfpn.math.steerable.generators import CONSTRAINTS
-from tfpn.math.steerable.harmonics import Flows, groups
+from tfpn.math.steerable.harmonics import harmonics_of
+from tfpn.math.steerable.mixing import weight_shape
 from tfpn.math.steerable.operator import SteerableOperator
 from tfpn.math.uncertainty import UNCERTAINTY, keys_beside, steerable, strategy
 from tfpn.types import (
@@ -56,13 +58,15 @@ NUM_BASIS = 2
 class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvolution):
     """Rotation-equivariant convolution of Gaussian process fields: ``sum_k W_k exp(M_k) f + bias``.
 
-    The channels are fields on the plane that turn with it (`tfpn.math.steerable.fields`). They are
-    n copies of a small representation rho of the rotations, observed with noise and conditioned on
-    exactly. Each ``M_k = C_k + sum_i B_ki d_i + sum_ij S_kij d_i d_j`` is a coupled PDE on one copy
-    of rho that commutes with rotations. Its coefficients are learnable, in the exact basis of all
-    such PDEs. Its flow acts on the posterior (`tfpn.math.steerable_convolve`). W_k mixes the
-    copies: by one number for a pair of scalars, by a complex one for others. If you rotate points
-    and fields of the input, the output rotates to rounding, at every angle.
+    The channels are fields on the plane or in space that turn with it
+    (`tfpn.math.steerable.fields`). They are n copies of a small representation rho of the
+    rotations, observed with noise and conditioned on exactly. Each
+    ``M_k = C_k + sum_i B_ki d_i + sum_ij S_kij d_i d_j`` is a coupled PDE on one copy of rho that
+    commutes with rotations. Its coefficients are learnable, in the exact basis of all such PDEs.
+    Its flow acts on the posterior (`tfpn.math.steerable_convolve`). W_k mixes the copies. On the
+    plane it has a number for a pair of scalars and a complex number for other pairs, in space one
+    number for each pair. If you rotate points and fields of the input, the output rotates to
+    rounding, at every angle.
 
     The returned variance is the mean over a block's components (a block is one copy of one
     frequency), because a rotation leaves this mean as it is. Flows are resolved to 1e-6 (float32)
@@ -73,7 +77,8 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
 
     Args:
         fields: type of the output, such as ``{0: 16, 1: 16, 2: 16}`` (frequency: copies), a number
-            of scalars, or a representation of `equivariance.SO2`.
+            of scalars, or a representation of `equivariance.SO2`, in space of `equivariance.SO3`
+            (there the frequencies are spins: 0 scalars, 1 vectors).
         num_basis: K, the number of generators; by default 2, or the number of ``flows``.
         in_fields: type of the input; by default all its channels are scalars.
         frequencies: frequencies of rho, on which the flows act. The default is 0, 1, 2 and all
@@ -81,8 +86,8 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
         constraint: "dissipative" generators never amplify, for any parameters. "free" ones may, and
             training them may blow up.
         flows: None, or a list of K Keras layers in place of this layer's own generators, such as
-            those that `equivariance.keras_source` writes (for SO2 or O2). The method
-            ``generator()`` of each returns C [r, r], B [2, r, r] and S [2, 2, r, r] on one copy of
+            those that `equivariance.keras_source` writes (for SO2 or O2, or SO3). The method
+            ``generator()`` of each returns C [r, r], B [d, r, r] and S [d, d, r, r] on one copy of
             each of ``frequencies`` in this order. Building this layer checks that they commute with
             rotations. Their lengths are in units of ``spacing``: B = 1 carries over one spacing.
             ``constraint`` and ``seed`` then have no effect.
@@ -110,6 +115,9 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
             turn with them, so "local" is equivariant up to its error.
         use_bias: adds a learnable constant to each output scalar (a constant vector would not
             rotate).
+        spatial_dim: d, 2 for fields on the plane or 3 for fields in space. There one copy of the
+            spins 0, 1 and 2 has 9 channels: give ``frequencies=(0, 1)`` if scalars and vectors are
+            enough, which costs less.
         seed: seed of the generators' random initial parameters, and of draws; None draws one.
         marginal_likelihood_weight: weight of the mean negative log marginal likelihood in the
             loss; 0 leaves it out, and its metric ``<name>_nll`` too.
@@ -117,8 +125,8 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
             the learnable noise; "all" lets it reach points, values and variances too.
 
     Input:
-        The observations dict (points [B, N, 2], values and variance [B, N, c_in]). In ``call`` a
-        second argument ``query`` [B, M, 2] gives the output's points, by default the input's. Many
+        The observations dict (points [B, N, d], values and variance [B, N, c_in]). In ``call`` a
+        second argument ``query`` [B, M, d] gives the output's points, by default the input's. Many
         points are taken in pieces, outside of training and traced functions.
 
     Output:
@@ -166,6 +174,7 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
         block_size: int = BLOCK_SIZE,
         neighbors: int = NEIGHBORS,
         use_bias: bool = True,
+        spatial_dim: int = 2,
         seed: int | None = None,
         marginal_likelihood_weight: float = 0.0,
         marginal_likelihood_trains: Trains = "kernel",
@@ -183,7 +192,8 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
             marginal_likelihood_trains=marginal_likelihood_trains,
             **kwargs,
         )
-        self.fields = read_fields(fields)
+        dim = self.spatial_dim = read_spatial_dim(spatial_dim)
+        self.fields = read_fields(fields, dim=dim)
         self.flows = read_flows(flows)
         given = NUM_BASIS if self.flows is None else len(self.flows)
         self.num_basis = given if num_basis is None else check_count("num_basis", num_basis)
@@ -192,7 +202,7 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
                 f"num_basis is the number of flows, found num_basis={num_basis} and {given} "
                 "flow(s); leave num_basis out."
             )
-        self.in_fields = optional_fields(in_fields, "in_fields")
+        self.in_fields = optional_fields(in_fields, "in_fields", dim)
         needed = {m for m, _ in (*self.fields, *(self.in_fields or ((0, 1),)))}
         used = {*FREQUENCIES, *needed} if frequencies is None else frequencies
         self.frequencies = read_frequencies(used)
@@ -212,15 +222,17 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
 
     def build(self, observations_shape: Any, query_shape: Any = None) -> None:
         dim, channels = self._built_for = self._check_shapes(observations_shape)
-        if dim != 2:
+        if dim != self.spatial_dim:
+            where = {2: "of the plane", 3: "in space"}[self.spatial_dim]
             raise ValueError(
-                f"{type(self).__name__} {self.name!r} needs points of the plane [B, N, 2], found "
-                f"{tuple(observations_shape['points'])}."
+                f"{type(self).__name__} {self.name!r} needs points {where} "
+                f"[B, N, {self.spatial_dim}], found {tuple(observations_shape['points'])}; give "
+                "spatial_dim=2 for fields on the plane and 3 for fields in space."
             )
         if query_shape is not None:
             self._check_query(query_shape, observations_shape["points"])
         self._input = self._input_fields(self.in_fields, channels)
-        self._blocks = block_numbers(self._input)
+        self._blocks = block_numbers(self._input, dim)
         self._build_prior(self._blocks[-1] + 1)
         initial = in_unit(
             self._build_flows() if self.flows else self._build_generators(), self.spacing
@@ -228,10 +240,10 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
         copies = max(n for _, n in self._input)
         self.kernels = {}
         for frequency, number in self.fields:
-            shape = (self.num_basis, copies, number)
+            shape = weight_shape(frequency, dim, self.num_basis, copies, number)
             self.kernels[frequency] = self.add_weight(
                 name=f"kernel_{frequency}",
-                shape=shape if frequency == 0 else (2, *shape),
+                shape=shape,
                 initializer=keras.initializers.RandomNormal(
                     stddev=self._initial_scale(initial, frequency, copies)
                 ),
@@ -251,23 +263,24 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
             one, length_scale = (tf.constant(t, tf.float64) for t in (1.0, self.length_scale))
             kernel = Kernel(one, length_scale, read_mixture(self.prior_kernel))
             c, b, s = initial
+            harmonics = harmonics_of(self.spatial_dim)
             flows = [
-                Flows(c, b, s, self.frequencies, std, length, tf.float64)
+                harmonics.flow_type(c, b, s, self.frequencies, std, length, tf.float64)
                 for std, length in kernel.terms()
             ]
             kept = 0.0
-            for group in groups((frequency,), tuple(m for m, _ in self._input)):
+            for group in harmonics.groups((frequency,), tuple(m for m, _ in self._input)):
                 prior = tf.add_n([term.prior(group, frequency) for term in flows])
                 prior = tf.linalg.diag_part(tf.math.real(prior))
                 share = dict(self._input)[group.inside] / copies
-                kept += share * float(tf.reduce_mean(prior)) / width(frequency)
+                kept += share * float(tf.reduce_mean(prior)) / width(frequency, self.spatial_dim)
         if kept < 1e-12:
             raise ValueError(
                 f"{type(self).__name__} {self.name!r}: no flow of rho with the frequencies "
                 f"{self.frequencies} leads from the input's fields {self._input} to the frequency "
                 f"{frequency}."
             )
-        parts = 1 if frequency == 0 else 2
+        parts = len(weight_shape(frequency, self.spatial_dim)) + 1
         return np.sqrt(kept ** (-2.0 / 3.0) / (parts * self.num_basis * copies))
 
     def _prior_numbers(self, channels):
@@ -313,11 +326,11 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
             return mean, new_variance if way.has_variance else tf.zeros_like(mean), None, nll
 
         def drawn(query):
-            of_blocks = shared_in_blocks(observed.variance, self._input)
+            of_blocks = shared_in_blocks(observed.variance, self._input, self.spatial_dim)
             given = dataclasses.replace(observed, variance=of_blocks)
             given = given, SteerableOperator(query, **options), beside, missing
             mean, new_variance, draws, nll = self._convolved(way, *given, own=own)
-            return mean, block_mean(new_variance, self.fields), draws, nll
+            return mean, block_mean(new_variance, self.fields, self.spatial_dim), draws, nll
 
         with self._fusion(training, values.shape[-1], points, query):
             if way.draws:
@@ -347,7 +360,7 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
         self, observations: Observations, query: Tensor | None = None, training: bool = False
     ) -> Any:
         points = observations["points"] if query is None else query
-        shape = (*points.shape[:2], count_channels(self.fields))
+        shape = (*points.shape[:2], count_channels(self.fields, self.spatial_dim))
         return self._spec(shape, strategy(self.uncertainty), observations, points=points)
 
     def get_config(self) -> Config:
@@ -363,6 +376,7 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
             "flows": self.flows and [keras.saving.serialize_keras_object(f) for f in self.flows],
             "uncertainty": self.uncertainty,
             "use_bias": self.use_bias,
+            "spatial_dim": self.spatial_dim,
         }
 
     @classmethod

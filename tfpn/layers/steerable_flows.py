@@ -32,31 +32,32 @@ def is_flow(value: Any) -> bool:
     return isinstance(value, keras.layers.Layer) and callable(getattr(value, "generator", None))
 
 
-def build_flow(flow: Layer, name: str, frequencies: Sequence[int]) -> Tensor:
+def build_flow(flow: Layer, name: str, frequencies: Sequence[int], spatial_dim: int = 2) -> Tensor:
     """Builds a flow if needed, and checks its generator on one copy of each frequency.
 
     Args:
-        flow: the layer. If it is not built yet, it is built for fields [batch, 1, 1, r].
+        flow: the layer. If it is not built yet, it is built for fields on a grid of one point.
         name: its name in errors.
         frequencies: the frequencies of its r channels, in their order.
+        spatial_dim: d, 2 or 3.
 
     Returns:
-        Its present C [r, r], B [2, r, r] and S [2, 2, r, r], as float64 NumPy arrays.
+        Its present C [r, r], B [d, r, r] and S [d, d, r, r], as float64 NumPy arrays.
 
     Raises:
         ValueError: if the generator has other shapes, is not finite, or does not commute with
             rotations.
     """
     # This import needs no TensorFlow, but half a second for sympy.
-    from equivariance import SO2, verify
+    from equivariance import SO2, SO3, verify
 
-    first, *others = (SO2.irrep(m) for m in frequencies)
+    first, *others = ({2: SO2, 3: SO3}[spatial_dim].irrep(m) for m in frequencies)
     rho = sum(others, first)
     size = rho.dim
     with tf.init_scope():  # eager, even inside a tf.function
         if not flow.built:
             try:
-                flow.build((None, 1, 1, size))
+                flow.build((None, *[1] * spatial_dim, size))
             except ValueError as error:
                 raise ValueError(
                     f"{name} could not be built for one copy of each of the frequencies "
@@ -65,7 +66,7 @@ def build_flow(flow: Layer, name: str, frequencies: Sequence[int]) -> Tensor:
                 ) from error
         tensors = [np.asarray(tensor) for tensor in flow.generator()]
     shapes = [tensor.shape for tensor in tensors]
-    expected = [(size, size), (2, size, size), (2, 2, size, size)]
+    expected = [(*[spatial_dim] * order, size, size) for order in range(3)]
     if shapes != expected:
         raise ValueError(
             f"{name}.generator() must return C, B and S of the shapes {expected} for one copy of "
@@ -85,7 +86,7 @@ def build_flow(flow: Layer, name: str, frequencies: Sequence[int]) -> Tensor:
 
 
 def generators_of(flows: Any) -> Tensor:
-    """C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] in float64."""
+    """C [K, r, r], B [K, d, r, r] and S [K, d, d, r, r] in float64."""
     tensors = zip(*(flow.generator() for flow in flows), strict=True)
     return tuple(
         tf.stack([tf.cast(tensor, tf.float64) for tensor in tensor_list]) for tensor_list in tensors

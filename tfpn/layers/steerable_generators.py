@@ -10,16 +10,16 @@ import tensorflow as tf
 from tfpn.layers.convolution import DIFFUSION_PER_SPACING, DRIFT_PER_SPACING
 from tfpn.layers.steerable_flows import build_flow, generators_of
 from tfpn.math.steerable.generators import generator_family
-from tfpn.math.steerable.harmonics import Flows
+from tfpn.math.steerable.harmonics import harmonics_of
 from tfpn.types import Mixin, Tensor
 
 
 class Generators(Mixin):
-    """Mix-in for a layer with ``flows``, ``frequencies``, ``num_basis`` and a prior."""
+    """Mix-in for a layer of fields with ``flows``, ``frequencies``, ``num_basis`` and a prior."""
 
     def _build_generators(self):
         """Makes the parameters of the layer's own generators; returns the generators."""
-        self._family = generator_family(self.frequencies, self.constraint)
+        self._family = generator_family(self.frequencies, self.constraint, self.spatial_dim)
         initial = self._initial_generators()
         self.generator_weights = {
             p.name: self.add_weight(
@@ -37,7 +37,8 @@ class Generators(Mixin):
         """Builds and checks ``flows``; returns their generators."""
         where = f"{type(self).__name__} {self.name!r}: flows"
         found = [
-            build_flow(flow, f"{where}[{k}]", self.frequencies) for k, flow in enumerate(self.flows)
+            build_flow(flow, f"{where}[{k}]", self.frequencies, self.spatial_dim)
+            for k, flow in enumerate(self.flows)
         ]
         return [np.stack(tensors) for tensors in zip(*found, strict=True)]
 
@@ -56,7 +57,7 @@ class Generators(Mixin):
             self.generator_weights[name].assign(value)
 
     def generators(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The generators' C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] in float64.
+        """The generators' C [K, r, r], B [K, d, r, r] and S [K, d, d, r, r] in float64.
 
         The indices are derivative(s), output, input, of r channels: one copy of each of
         ``frequencies``. Lengths are in the points' unit. The layer's weights, and ``flows``, are in
@@ -79,7 +80,8 @@ class Generators(Mixin):
         dtype = tf.as_dtype(self.algebra_dtype)
         # The term of the shortest length scale: in its units the reach is largest.
         std, length = min(self._kernel().terms(), key=lambda term: float(term[1]))
-        flows = Flows(*self.generators(), self.frequencies, std, length, dtype)
+        flow_type = harmonics_of(self.spatial_dim).flow_type
+        flows = flow_type(*self.generators(), self.frequencies, std, length, dtype)
         return float(flows.reach), flows.resolution.reaches[-1]
 
 

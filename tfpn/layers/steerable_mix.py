@@ -8,9 +8,15 @@ import tensorflow as tf
 
 from tfpn.checks import check_flag
 from tfpn.layers.base import GPLayer
-from tfpn.layers.steerable_base import FieldsMixin, fields_config, optional_fields
+from tfpn.layers.steerable_base import (
+    FieldsMixin,
+    fields_config,
+    optional_fields,
+    read_spatial_dim,
+)
 from tfpn.math.missing import missing_mask, observed_only, penalty
 from tfpn.math.steerable.fields import (
+    component_mean,
     count_channels,
     field_moments,
     join_fields,
@@ -18,7 +24,7 @@ from tfpn.math.steerable.fields import (
     split_fields,
     spread_blocks,
 )
-from tfpn.math.steerable.mixing import mix_block_variance, mix_fields
+from tfpn.math.steerable.mixing import mix_block_variance, mix_fields, weight_shape
 from tfpn.math.uncertainty import carried_by
 from tfpn.types import Config, FieldsLike, Observations, Tensor
 
@@ -27,8 +33,9 @@ from tfpn.types import Config, FieldsLike, Observations, Tensor
 class SteerableMix(FieldsMixin, GPLayer):
     """Linear map of the fields at each point that commutes with rotations.
 
-    One number mixes a pair of scalars. A complex number (a scale and a turn) mixes a pair of copies
-    of any other frequency. By Schur's lemma there is no other such map. The variance is that of
+    One number mixes a pair of scalars. On the plane a complex number (a scale and a turn) mixes a
+    pair of copies of any other frequency. In space one number mixes a pair of copies of any spin.
+    By Schur's lemma there is no other such map. The variance is that of
     independent blocks, ``sum_c |w_cp|^2 variance_c``, as in `ChannelMix`. If one channel of a point
     is unobserved, all output channels are. Each draw is mixed by itself.
 
@@ -38,6 +45,7 @@ class SteerableMix(FieldsMixin, GPLayer):
         in_fields: type of the input; by default all its channels are scalars.
         use_bias: adds a learnable constant to each output scalar.
         train_bias: whether the bias is trained, as in `ChannelMix`.
+        spatial_dim: 2 for fields on the plane, 3 for fields in space.
 
     Input and output:
         The observations dict; points [B, N, d] pass through.
@@ -58,11 +66,13 @@ class SteerableMix(FieldsMixin, GPLayer):
         in_fields: FieldsLike | None = None,
         use_bias: bool = True,
         train_bias: bool = True,
+        spatial_dim: int = 2,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.fields = read_fields(fields)
-        self.in_fields = optional_fields(in_fields, "in_fields")
+        self.spatial_dim = read_spatial_dim(spatial_dim)
+        self.fields = read_fields(fields, dim=self.spatial_dim)
+        self.in_fields = optional_fields(in_fields, "in_fields", self.spatial_dim)
         self.use_bias = check_flag("use_bias", use_bias)
         self.train_bias = check_flag("train_bias", train_bias)
 
@@ -77,12 +87,11 @@ class SteerableMix(FieldsMixin, GPLayer):
                     f"{type(self).__name__} {self.name!r}: no mixing that commutes with rotations "
                     f"leads to the frequency {m} from the input's fields {self._input}."
                 )
-            shape = (copies[m], number)
             # He's, which makes up for the half of the signal that a rectifier takes.
-            scale = np.sqrt((2.0 if m == 0 else 1.0) / copies[m])
+            scale = np.sqrt((2.0 if m == 0 or self.spatial_dim == 3 else 1.0) / copies[m])
             self.kernels[m] = self.add_weight(
                 name=f"kernel_{m}",
-                shape=shape if m == 0 else (2, *shape),
+                shape=weight_shape(m, self.spatial_dim, copies[m], number),
                 initializer=keras.initializers.RandomNormal(stddev=scale),
             )
         self.bias = None
@@ -97,25 +106,22 @@ class SteerableMix(FieldsMixin, GPLayer):
         infinite = penalty(tf.reduce_max(variance, axis=-1, keepdims=True))
         missing = missing_mask(infinite)
         weights = {m: self._cast(w) for m, w in self.kernels.items()}
-        bias = self._read_bias()
+        bias, dim = self._read_bias(), self.spatial_dim
         if way.draws:
-            draws = mix_fields(split_fields(draws, self._input), weights, bias)
-            draws = join_fields(draws, self.fields) * (1.0 - missing[:, None])
-            mixed, mixed_variance = field_moments(draws, self.fields)
+            draws = mix_fields(split_fields(draws, self._input, dim), weights, bias)
+            draws = join_fields(draws, self.fields, dim) * (1.0 - missing[:, None])
+            mixed, mixed_variance = field_moments(draws, self.fields, dim)
             return self._output(points, mixed, mixed_variance, infinite, way, draws)
         values, variance = (
-            split_fields(observed_only(t, missing), self._input) for t in (values, variance)
+            split_fields(observed_only(t, missing), self._input, dim) for t in (values, variance)
         )
-        mixed = join_fields(mix_fields(values, weights, bias), self.fields)
-        blocks = {
-            m: part if m == 0 else 0.5 * tf.add_n(tf.split(part, 2, axis=-1))
-            for m, part in variance.items()
-        }
-        mixed_variance = spread_blocks(mix_block_variance(blocks, weights), self.fields)
+        mixed = join_fields(mix_fields(values, weights, bias), self.fields, dim)
+        blocks = {m: component_mean(part, m, dim) for m, part in variance.items()}
+        mixed_variance = spread_blocks(mix_block_variance(blocks, weights), self.fields, dim)
         return self._output(points, mixed * (1.0 - missing), mixed_variance, infinite)
 
     def compute_output_spec(self, observations: Observations, training: bool = False) -> Any:
-        return self._spec_like(observations, count_channels(self.fields))
+        return self._spec_like(observations, count_channels(self.fields, self.spatial_dim))
 
     def get_config(self) -> Config:
         return {
@@ -124,4 +130,5 @@ class SteerableMix(FieldsMixin, GPLayer):
             "in_fields": fields_config(self.in_fields),
             "use_bias": self.use_bias,
             "train_bias": self.train_bias,
+            "spatial_dim": self.spatial_dim,
         }

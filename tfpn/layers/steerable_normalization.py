@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tfpn.checks import check_number, check_positive
 from tfpn.layers.base import GPLayer
-from tfpn.layers.steerable_base import FieldsMixin, fields_config
+from tfpn.layers.steerable_base import FieldsMixin, fields_config, read_spatial_dim
 from tfpn.math.missing import observed_entries
 from tfpn.math.steerable.fields import block_numbers, read_fields
 from tfpn.math.steerable.normalization import field_statistics, normalize_fields
@@ -29,6 +29,7 @@ class SteerableNormalization(FieldsMixin, GPLayer):
         momentum: momentum of the running averages, which begin as plain means over the first
             batches.
         epsilon: a number to add to q^2.
+        spatial_dim: 2 for fields on the plane, 3 for fields in space.
 
     Input and output:
         The observations dict; points [B, N, d] pass through, values and variance [B, N, c].
@@ -44,17 +45,25 @@ class SteerableNormalization(FieldsMixin, GPLayer):
     """
 
     def __init__(
-        self, fields: FieldsLike, *, momentum: float = 0.95, epsilon: float = 1e-5, **kwargs: Any
+        self,
+        fields: FieldsLike,
+        *,
+        momentum: float = 0.95,
+        epsilon: float = 1e-5,
+        spatial_dim: int = 2,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.fields = read_fields(fields)
+        self.spatial_dim = read_spatial_dim(spatial_dim)
+        self.fields = read_fields(fields, dim=self.spatial_dim)
         self.momentum = check_number("momentum", momentum, low=0.0, high=1.0)
         self.epsilon = check_positive("epsilon", epsilon)
 
     def build(self, observations_shape: Any) -> None:
         _, channels = self._built_for = self._check_shapes(observations_shape)
         self._input_fields(self.fields, channels)
-        blocks, scalars = block_numbers(self.fields)[-1] + 1, dict(self.fields).get(0, 0)
+        blocks = block_numbers(self.fields, self.spatial_dim)[-1] + 1
+        scalars = dict(self.fields).get(0, 0)
 
         def weight(name, size, initializer, trainable=True):
             return self.add_weight(
@@ -73,14 +82,16 @@ class SteerableNormalization(FieldsMixin, GPLayer):
             values, variance, missing, infinite = observed_entries(values, variance)
         weight = 1.0 - missing
         if training and self.trainable:
-            mean, spread, count = field_statistics(values, variance, weight, self.fields)
+            mean, spread, count = field_statistics(
+                values, variance, weight, self.fields, self.spatial_dim
+            )
             self._update_averages(mean, spread, count)
         else:
             mean, spread = self._scalars(self.moving_mean), self._cast(self.moving_variance)
         beta = self._scalars(self.beta)
         values, variance, scale = normalize_fields(
             values, variance, weight, mean, spread, self._cast(self.gamma), beta, self.fields,
-            self.epsilon,
+            self.epsilon, self.spatial_dim,
         )  # fmt: skip
         way = carried_by(observations)
         draws = way.affine(self._read_beside(way, observations), scale, values)
@@ -113,4 +124,5 @@ class SteerableNormalization(FieldsMixin, GPLayer):
             "fields": fields_config(self.fields),
             "momentum": self.momentum,
             "epsilon": self.epsilon,
+            "spatial_dim": self.spatial_dim,
         }

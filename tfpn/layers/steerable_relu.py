@@ -7,16 +7,18 @@ import tensorflow as tf
 
 from tfpn.checks import check_choice
 from tfpn.layers.base import GPLayer
-from tfpn.layers.steerable_base import FieldsMixin, fields_config
+from tfpn.layers.steerable_base import FieldsMixin, fields_config, read_spatial_dim
 from tfpn.math.activations.rectified import rectified_moments
 from tfpn.math.missing import missing_mask, observed_entries, penalty
 from tfpn.math.steerable.fields import (
+    component_mean,
     count_channels,
     field_moments,
     join_fields,
     read_fields,
     split_fields,
     spread_blocks,
+    width,
 )
 from tfpn.math.steerable.gates import gate_fields, gate_moments, gate_value
 from tfpn.math.uncertainty import carried_by
@@ -40,6 +42,7 @@ class GatedReLU(FieldsMixin, GPLayer):
         gates: with "shared" the n-th scalar is the gate of the n-th copy of every other frequency,
             and is also rectified. "own" takes the last scalars, one for each copy of a frequency of
             1 or more in the order of the fields; the output no longer has them.
+        spatial_dim: 2 for fields on the plane, 3 for fields in space.
 
     Input and output:
         The observations dict; points [B, N, d] pass through. The output's fields are
@@ -59,10 +62,16 @@ class GatedReLU(FieldsMixin, GPLayer):
     """
 
     def __init__(
-        self, fields: FieldsLike, *, gates: Literal["own", "shared"] = "shared", **kwargs: Any
+        self,
+        fields: FieldsLike,
+        *,
+        gates: Literal["own", "shared"] = "shared",
+        spatial_dim: int = 2,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.fields = read_fields(fields)
+        self.spatial_dim = read_spatial_dim(spatial_dim)
+        self.fields = read_fields(fields, dim=self.spatial_dim)
         self.gates = check_choice("gates", gates, GATES)
         scalars = dict(self.fields).get(0, 0)
         gated = [copies for m, copies in self.fields if m]
@@ -83,28 +92,28 @@ class GatedReLU(FieldsMixin, GPLayer):
 
     def call(self, observations: Observations, training: bool = False) -> dict[str, Tensor]:
         points, values, variance = self._unpack(observations)
-        way = carried_by(observations)
+        way, dim = carried_by(observations), self.spatial_dim
         draws = self._read_beside(way, observations)
         with self._fusion(training, values.shape[-1], points):
             values, variance, _, infinite = observed_entries(values, variance)
-        infinite = self._closed(split_fields(infinite, self.fields))
+        infinite = self._closed(split_fields(infinite, self.fields, dim))
         observed = 1.0 - missing_mask(penalty(infinite))
         if way.draws:
-            draws = self._of_draws(split_fields(draws, self.fields)) * observed[:, None]
-            mean, variance = field_moments(draws, self.output_fields)
+            draws = self._of_draws(split_fields(draws, self.fields, dim)) * observed[:, None]
+            mean, variance = field_moments(draws, self.output_fields, dim)
             return self._output(points, mean, variance, infinite, way, draws)
-        values, variance = (split_fields(t, self.fields) for t in (values, variance))
+        values, variance = (split_fields(t, self.fields, dim) for t in (values, variance))
         new_values, new_variance = {}, {}
         gate = gate_moments(values[0], variance[0]) if 0 in values else ()
         if self._kept:
             scalars = (t[0][..., : self._kept] for t in (values, variance))
             new_values[0], new_variance[0] = rectified_moments(*scalars)
         for m, gates in self._gates():
-            block = 0.5 * tf.add_n(tf.split(variance[m], 2, axis=-1))
+            block = component_mean(variance[m], m, dim)
             of_gates = (t[..., gates] for t in gate)
             new_values[m], new_variance[m] = gate_fields(values[m], block, *of_gates)
-        new_values = join_fields(new_values, self.output_fields) * observed
-        new_variance = spread_blocks(new_variance, self.output_fields) * observed
+        new_values = join_fields(new_values, self.output_fields, dim) * observed
+        new_variance = spread_blocks(new_variance, self.output_fields, dim) * observed
         return self._output(points, new_values, new_variance, infinite)
 
     def _gates(self):
@@ -120,19 +129,26 @@ class GatedReLU(FieldsMixin, GPLayer):
         """+inf at each output channel with an unobserved component or gate."""
         found = {0: infinite[0][..., : self._kept]} if self._kept else {}
         for m, gates in self._gates():
-            found[m] = tf.add_n([*tf.split(infinite[m], 2, axis=-1), infinite[0][..., gates]])
-        return spread_blocks(found, self.output_fields)
+            parts = tf.split(infinite[m], width(m, self.spatial_dim), axis=-1)
+            found[m] = tf.add_n([*parts, infinite[0][..., gates]])
+        return spread_blocks(found, self.output_fields, self.spatial_dim)
 
     def _of_draws(self, draws):
         """``relu(f)`` and ``Phi(g) v`` for planar parts of draws [B, S, N, ...]."""
         found = {0: tf.nn.relu(draws[0][..., : self._kept])} if self._kept else {}
         for m, gates in self._gates():
             open_part = gate_value(draws[0][..., gates])
-            found[m] = draws[m] * tf.concat([open_part, open_part], axis=-1)
-        return join_fields(found, self.output_fields)
+            parts = [open_part] * width(m, self.spatial_dim)
+            found[m] = draws[m] * tf.concat(parts, axis=-1)
+        return join_fields(found, self.output_fields, self.spatial_dim)
 
     def compute_output_spec(self, observations: Observations, training: bool = False) -> Any:
-        return self._spec_like(observations, count_channels(self.output_fields))
+        return self._spec_like(observations, count_channels(self.output_fields, self.spatial_dim))
 
     def get_config(self) -> Config:
-        return {**super().get_config(), "fields": fields_config(self.fields), "gates": self.gates}
+        return {
+            **super().get_config(),
+            "fields": fields_config(self.fields),
+            "gates": self.gates,
+            "spatial_dim": self.spatial_dim,
+        }

@@ -10,8 +10,8 @@ With F frequencies omega_j, and with standard normal a_j and b_j for each channe
 Frequencies are constants for gradients. A draw depends on the kernel's parameters by its
 amplitudes. Their weight is the root of the spectral density relative to that of the draw. The
 weight is 1, with the right derivative. So priors of several channels can share frequencies, and one
-product serves all of them. In the plane each set of frequencies is turned by a random angle, so the
-distribution of a draw has no special direction.
+product serves all of them. In the plane and in space each set of frequencies is turned by a
+random rotation, so the distribution of a draw has no special direction.
 """
 
 import dataclasses
@@ -132,10 +132,13 @@ def draw_waves(
     """
     dtype, dim = centre.dtype, centre.shape[-1]
     seeds = (seed + tf.constant(step, seed.dtype) for step in ([1, 0], [0, 1 << 20]))
-    shift = uniform([samples, 1, dim + 1 + (dim == 2)], next(seeds), dtype)
+    angles = {2: 1, 3: 3}.get(dim, 0)
+    shift = uniform([samples, 1, dim + 1 + angles], next(seeds), dtype)
     frequencies = kernel.sample_frequencies(waves, shift[..., : dim + 1])
     if dim == 2:
         frequencies = _turned(frequencies, 2.0 * math.pi * shift[..., 3])
+    elif dim == 3:
+        frequencies = tf.matmul(frequencies, _rotations(shift[:, 0, 4:]))
     flat = tf.reshape(frequencies, [samples * waves, dim])
     density = kernel.log_spectral_density(flat)  # [c, ..., S F]
     drawn = tf.stop_gradient(density)
@@ -158,6 +161,22 @@ def _turned(vectors, angle):
     x, y = tf.unstack(vectors, axis=-1)
     cosine, sine = tf.cos(angle), tf.sin(angle)
     return tf.stack([cosine * x - sine * y, sine * x + cosine * y], axis=-1)
+
+
+def _rotations(numbers):
+    """Uniform rotations [S, 3, 3] by uniform numbers [S, 3], as unit quaternions (Shoemake)."""
+    share, first, second = tf.unstack(numbers, axis=-1)
+    near, far = tf.sqrt(1.0 - share), tf.sqrt(share)
+    first, second = 2.0 * math.pi * first, 2.0 * math.pi * second
+    x, y, z, w = (
+        near * tf.sin(first), near * tf.cos(first), far * tf.sin(second), far * tf.cos(second)
+    )  # fmt: skip
+    rows = (
+        (1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)),
+        (2.0 * (x * y + z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - x * w)),
+        (2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)),
+    )
+    return tf.stack([tf.stack(row, axis=-1) for row in rows], axis=-2)
 
 
 def _sinc(x):

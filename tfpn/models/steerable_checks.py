@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tfpn.layers.steerable_base import fields_config, optional_fields, read_spatial_dim
 from tfpn.layers.steerable_flows import is_flow
-from tfpn.math.steerable.fields import block_numbers, read_frequencies
-from tfpn.types import Layer, Mixin, Pooling
+from tfpn.math.steerable.fields import block_numbers, read_fields, read_frequencies
+from tfpn.types import Config, Layer, Mixin, Pooling
 
 
 def read_block_frequencies(frequencies: Sequence[int]) -> list[int]:
@@ -20,6 +21,16 @@ def read_block_frequencies(frequencies: Sequence[int]) -> list[int]:
             f"{frequencies!r}."
         )
     return found
+
+
+def read_types(in_fields: Any, out_fields: Any, spatial_dim: Any) -> Config:
+    """``in_fields``, ``out_fields`` and ``spatial_dim`` as the configuration holds them."""
+    dim = read_spatial_dim(spatial_dim)
+    return {
+        "in_fields": fields_config(read_fields(in_fields, "in_fields", dim)),
+        "out_fields": fields_config(optional_fields(out_fields, "out_fields", dim)),
+        "spatial_dim": dim,
+    }
 
 
 def check_flow(flow: Layer | None, frequencies: Sequence[int], fields: Mapping[str, Any]) -> None:
@@ -60,10 +71,27 @@ def check_out_fields(
 
 
 class FieldInput(Mixin):
-    """Mix-in for a model with ``in_fields``: checks of their components."""
+    """Mix-in for a model of fields: their types, and checks of the input's components."""
+
+    @property
+    def in_fields(self) -> tuple[tuple[int, int], ...]:
+        """The type of the input's channels, as pairs (frequency, copies)."""
+        return read_fields(self._config["in_fields"], dim=self._config["spatial_dim"])
+
+    @property
+    def output_fields(self) -> tuple[tuple[int, int], ...] | None:
+        """The type of the output's channels; None for numbers that no rotation changes."""
+        return optional_fields(
+            self._config["out_fields"], "out_fields", self._config["spatial_dim"]
+        )
+
+    @property
+    def _input_blocks(self):
+        """For each channel of the input the number of its field."""
+        return np.asarray(block_numbers(self.in_fields, self._config["spatial_dim"]))
 
     def _check_missing(self, variance):
-        blocks = np.asarray(block_numbers(self.in_fields))
+        blocks = self._input_blocks
         observed = np.isfinite(variance)
         for block in np.unique(blocks):
             channels = np.flatnonzero(blocks == block)
@@ -81,11 +109,11 @@ class FieldInput(Mixin):
         super()._check_missing(variance)
 
     def _scalar_channels(self):
-        blocks = np.asarray(block_numbers(self.in_fields))
+        blocks = self._input_blocks
         return np.flatnonzero(np.bincount(blocks)[blocks] == 1)
 
     def _block_noise(self, variance):
-        blocks = np.asarray(block_numbers(self.in_fields))
+        blocks = self._input_blocks
         parts = [variance[..., blocks == block] for block in np.unique(blocks)]
         known = [part[np.isfinite(part).all(-1)] for part in parts]
         if any(np.any(part.min(-1) < 0.9 * part.max(-1)) for part in known):

@@ -1,4 +1,4 @@
-"""The probabilistic numeric convolutional network that commutes with rotations of the plane."""
+"""The probabilistic numeric convolutional network that commutes with rotations."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -8,14 +8,10 @@ import keras
 from tfpn.checks import check_count
 from tfpn.layers import GatedReLU, SteerableMix, SteerableNormalization, SteerablePNConv
 from tfpn.layers.conditioning import BLOCK_SIZE, CONDITIONED, NEIGHBORS
-from tfpn.layers.steerable_base import check_seed, fields_config, optional_fields
+from tfpn.layers.steerable_base import check_seed
 from tfpn.layers.steerable_flows import copy_flow
 from tfpn.math.kernels import kernel_config
-from tfpn.math.steerable.fields import (
-    block_numbers,
-    count_channels,
-    read_fields,
-)
+from tfpn.math.steerable.fields import block_numbers, count_channels
 from tfpn.math.uncertainty import UNCERTAINTY, steerable
 from tfpn.models.arguments import check_arguments
 from tfpn.models.blocks import Block
@@ -35,6 +31,7 @@ from tfpn.models.steerable_checks import (
     check_flow,
     check_out_fields,
     read_block_frequencies,
+    read_types,
 )
 from tfpn.types import (
     Config,
@@ -52,21 +49,23 @@ from tfpn.types import (
 
 @keras.saving.register_keras_serializable(package="tfpn")
 class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
-    """Network of fields on the plane that turns with its input: for images and measured fields.
+    """Network of fields that turns with its input: for images, points in space, measured fields.
 
     A signal on the plane stays the same when you turn it. So does a wind that you measure in turned
-    coordinates. This network knows this from the start, and at every angle. The logits of a
+    coordinates. This network knows this from the start, and at every angle. It does so in space,
+    too, with ``spatial_dim=3``. The logits of a
     classifier do not change when the points are turned, and predicted fields turn with the points.
     It needs no training on turned examples. The network is ``num_blocks`` times [SteerablePNConv ->
     GatedReLU -> SteerableMix -> SteerableNormalization], as in `PNCNN`. Its features are fields:
     ``copies`` of each of ``frequencies``. A field of frequency 0 is a scalar, such as a
     temperature. A field of frequency m has two components, and a rotation by t turns them by m t
-    (1: vectors, such as wind).
+    (1: vectors, such as wind). In space a frequency is a spin: a field of spin l has 2 l + 1
+    components (1: vectors).
 
     With ``num_classes`` or ``num_outputs`` the last block leads to only scalars, as many as the
-    other blocks have channels. Their integrals over the plane and a linear head give logits or
-    numbers that no rotation changes. With ``out_fields`` a last convolution reads fields out at
-    the points of a further input, "query".
+    other blocks have channels. Their integrals over the plane or space and a linear head give
+    logits or numbers that no rotation changes. With ``out_fields`` a last convolution reads fields
+    out at the points of a further input, "query".
 
     With a pooling over "space" this holds for rotations about any centre, and with a disc for those
     about its centre. With a box **the network is not invariant**, because a turned box covers
@@ -97,13 +96,15 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             dict of `IntegralPooling`.
         out_fields: the type of the fields to predict, such as ``{1: 1}`` for one vector field,
             ``{0: 2, 1: 1}`` for two scalars and a vector, or a representation of
-            `equivariance.SO2`; with ``num_classes=None``.
+            `equivariance.SO2`, in space of `equivariance.SO3`; with ``num_classes=None``.
         copies: number of fields of each frequency in the blocks; 26 fields of the frequencies 0, 1
-            and 2 have 130 channels.
+            and 2 have 130 channels, and 234 in space.
         frequencies: frequencies of the fields in the blocks. Include 0: scalars gate the others.
         num_blocks: number of blocks.
         num_basis: flows (coupled PDEs) in each convolution.
         in_fields: type of the input; 1 is one scalar.
+        spatial_dim: 2 for the plane, 3 for space. In space ``frequencies=(0, 1)`` costs less than
+            the default, and ``pooling`` cannot be a disc.
         flow: None, or a Keras layer whose ``generator()`` gives C, B and S on one copy of each of
             ``frequencies``, such as one that `equivariance.keras_source` writes. Every flow is then
             a copy of its configuration with its own weights, in units of the spacing (see
@@ -124,9 +125,9 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             before you build it.
 
     Input:
-        The observations dict: points [B, N, 2], values and variance [B, N, channels of
-        ``in_fields``]; with ``out_fields`` a further key "query", points [B, M, 2], or in arrays
-        [1, M, 2] for the same in all examples. B, N and M are free.
+        The observations dict: points [B, N, d], values and variance [B, N, channels of
+        ``in_fields``]; with ``out_fields`` a further key "query", points [B, M, d], or in arrays
+        [1, M, d] for the same in all examples. B, N and M are free.
 
     Output:
         Logits [B, num_classes], outputs [B, num_outputs], or the fields' values
@@ -172,6 +173,7 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
         num_blocks: int = 4,
         num_basis: int = 2,
         in_fields: FieldsLike = 1,
+        spatial_dim: int = 2,
         flow: Layer | None = None,
         constraint: Constraint = "dissipative",
         uncertainty: str = "diagonal",
@@ -208,8 +210,8 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             copies=copies,
         )
         frequencies = read_block_frequencies(frequencies)
-        in_fields = fields_config(read_fields(in_fields, "in_fields"))
-        out_fields = fields_config(optional_fields(out_fields, "out_fields"))
+        types = read_types(in_fields, out_fields, spatial_dim)
+        in_fields, out_fields, spatial_dim = types.values()
         pooling = read_pooling(pooling)
         check_out_fields(out_fields, num_classes, num_outputs, pooling)
         check_count("num_basis", num_basis)
@@ -218,10 +220,9 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # the name reloads even if it came from the global policy
         config |= {
-            "out_fields": out_fields,
+            **types,
             "frequencies": frequencies,
             "num_basis": num_basis,
-            "in_fields": in_fields,
             "flow": None if flow is None else keras.saving.serialize_keras_object(flow),
             "constraint": constraint,
             "num_samples": num_samples,
@@ -265,36 +266,41 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
                 stream=number,
                 double_precision=first,  # features are smooth enough for float32
                 seed=None if seed is None else seed + number,
+                spatial_dim=spatial_dim,
                 name=name,
                 **prior,
             )
 
         inputs = network_inputs(
-            2, count_channels(in_fields), points_dtype(policy), query=out_fields is not None
+            spatial_dim,
+            count_channels(in_fields, spatial_dim),
+            points_dtype(policy),
+            query=out_fields is not None,
         )
+        common = {"spatial_dim": spatial_dim, "dtype": dtype}
         x, fields = {key: inputs[key] for key in ("points", "values", "variance")}, in_fields
         hidden = [[m, copies] for m in frequencies]
         blocks = []
         for number in range(1, num_blocks + 1):
             last = number == num_blocks and out_fields is None
-            new_fields = [[0, count_channels(hidden)]] if last else hidden
+            new_fields = [[0, count_channels(hidden, spatial_dim)]] if last else hidden
 
             def following(number=number, fields=new_fields):
                 layers = [
-                    GatedReLU(fields, dtype=dtype, name=f"relu_{number}"),
+                    GatedReLU(fields, name=f"relu_{number}", **common),
                     SteerableMix(
                         # The normalisation takes constants away.
                         fields,
                         in_fields=fields,
                         train_bias=not normalization,
-                        dtype=dtype,
                         name=f"mix_{number}",
+                        **common,
                     ),
                 ]
                 if not normalization:
                     return layers, None
                 name = f"norm_{number}"
-                return layers, SteerableNormalization(fields, dtype=dtype, name=name)
+                return layers, SteerableNormalization(fields, name=name, **common)
 
             block = Block(convolution(number, f"conv_{number}", new_fields, fields), following)
             blocks.append(block)
@@ -305,7 +311,7 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             readout = convolution(num_blocks + 1, "readout", out_fields, fields)
             moments = readout(x, inputs["query"])
             readout_input = x
-            outputs, calibrated = moments["values"], block_numbers(out_fields)
+            outputs, calibrated = moments["values"], block_numbers(out_fields, spatial_dim)
         else:
             pool = pooling_layer(
                 pooling,
@@ -333,16 +339,6 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             trainable=trainable,
         )
         self._readout_input = readout_input
-
-    @property
-    def in_fields(self) -> tuple[tuple[int, int], ...]:
-        """The type of the input's channels, as pairs (frequency, copies)."""
-        return read_fields(self._config["in_fields"])
-
-    @property
-    def output_fields(self) -> tuple[tuple[int, int], ...] | None:
-        """The type of the output's channels; None for numbers that no rotation changes."""
-        return optional_fields(self._config["out_fields"], "out_fields")
 
     @property
     def finite_variance(self) -> bool:

@@ -1,4 +1,4 @@
-"""Fields on the plane that rotations turn, and flows that commute with rotations.
+"""Fields on the plane or in space that rotations turn, and flows that commute with rotations.
 
 `tfpn.math.steerable.fields` defines field types.
 """

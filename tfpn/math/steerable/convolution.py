@@ -1,10 +1,10 @@
-r"""A = sum_k W_k (I x exp(M_k)), applied to a GP posterior, for fields that SO(2) rotates.
+r"""A = sum_k W_k (I x exp(M_k)), applied to a GP posterior, for fields that rotations turn.
 
 The fields are n copies of a small representation rho, and each generator M_k acts on one copy. The
-mixings W_k commute with rotations. So by Schur's lemma they map frequency alpha to itself: by a
-real number for each pair of copies of a scalar, and by a complex number w for other fields. Let
-``z_alpha^k`` be the complex field that the k-th flow makes of one copy. Its posterior covariance
-H^kk' = ``E[z^k conj z^k']`` is the same for all copies of equal noise. Then
+mixings W_k commute with rotations. So by Schur's lemma they map frequency alpha to itself. On the
+plane they do so by a real number for each pair of copies of a scalar, and by a complex number w for
+other fields. Let ``z_alpha^k`` be the complex field that the k-th flow makes of one copy. Its
+posterior covariance H^kk' = ``E[z^k conj z^k']`` is the same for all copies of equal noise. Then
 
     z_alpha,p           = sum_{k,c} w^k_cp z_alpha,c^k
     E|z_alpha,p|^2      = sum_{k,k'} (sum_c w^k_cp conj(w^k'_cp)) H^kk'
@@ -12,12 +12,16 @@ H^kk' = ``E[z^k conj z^k']`` is the same for all copies of equal noise. Then
 A block's covariance is not a multiple of the identity. Its diagonal does not rotate with the field,
 but its trace is invariant. So the result's variance is the mean over the block's components,
 ``E|z|^2 / 2``.
+
+In space frequencies are spins, and W_k has a real number for each pair of copies of a spin. The
+variance is the mean over a block's 2 l + 1 components (see `tfpn.math.steerable.space`).
 """
 
 import dataclasses
 import functools
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tfpn.checks import require_rank
@@ -31,14 +35,11 @@ from tfpn.math.steerable.fields import (
     block_mean,
     count_channels,
     join_fields,
-    planar_channels,
     spread_blocks,
     width,
 )
-from tfpn.math.steerable.harmonics import Flows, groups
-from tfpn.math.steerable.kernels import cross_kernels
-from tfpn.math.steerable.mixing import mix_fields
-from tfpn.math.steerable.responses import covariance_features, fields_of, variance_weights
+from tfpn.math.steerable.harmonics import harmonics_of
+from tfpn.math.steerable.mixing import flat_weights, mix_fields, variance_weights, weight_shape
 from tfpn.types import KernelLike, Tensor, Trains
 
 
@@ -68,24 +69,25 @@ def steerable_convolve(
     """Applies K equivariant flows to GP posteriors and mixes channels: mean and block variance.
 
     The module's docstring has the formulas. The result rotates with the input up to rounding. If
-    you rotate points by R(t) and values by rho_in(t), the result's values rotate by rho_out(t), and
-    its variances stay the same.
+    you turn points by a rotation R and values by rho_in(R), the result's values turn by rho_out(R),
+    and its variances stay the same.
 
     Args:
-        points: [B, N, 2], float32 or float64, finite where something is observed.
+        points: [B, N, d] with d = 2 on the plane or 3 in space, float32 or float64, finite where
+            something is observed.
         values: [B, N, c_in], channels in the order of ``fields_in``; never read where the variance
             is +inf.
         variance: noise variance [B, N, c_in], >= 0. The mean over a block's channels counts, which
             rotations do not change. +inf = not observed, in all channels of a block together.
-        query: points of the result, [B, M, 2], finite.
+        query: points of the result, [B, M, d], finite.
         fields_in, fields_out: field types, see `tfpn.math.steerable.fields`.
         frequencies: increasing frequencies of rho, on which the flows act, including all those of
             both types. Fields that ``fields_in`` lacks are 0 before the flows.
-        weights: a dict from each frequency of ``fields_out`` to [K, n, copies] for 0, and to
-            [2, K, n, copies] with real and imaginary part of w for others. n is the largest number
-            of copies in ``fields_in``.
-        first_order: B [K, 2, r, r], equivariant, index order derivative, output, input.
-        second_order: S [K, 2, 2, r, r].
+        weights: a dict from each frequency of ``fields_out`` to [K, n, copies] for scalars and in
+            space, and to [2, K, n, copies] with real and imaginary part of w for others. n is the
+            largest number of copies in ``fields_in``.
+        first_order: B [K, d, r, r], equivariant, index order derivative, output, input.
+        second_order: S [K, d, d, r, r].
         zeroth_order: C [K, r, r], or None for 0.
         signal_std: prior standard deviation s of every channel, scalar.
         length_scale: l, scalar.
@@ -179,52 +181,54 @@ def _convolve_fields(
 
     query = inside(query)
     prior, points = observed.kernel, observed.points
-    variance = shared_in_blocks(observed.variance, fields_in)
-    observed = dataclasses.replace(observed, variance=variance)
     require_rank(query, "query", ("B", "M", "d"))
-    if points.shape[-1] != 2 or query.shape[-1] != 2:
+    dim = query.shape[-1]
+    if points.shape[-1] != dim:
         raise ValueError(
-            f"points has shape {points.shape} and query {query.shape}: steerable fields live in "
-            "the plane, so the last axis must be 2."
+            f"points has shape {points.shape} and query {query.shape}: the last axes must agree."
         )
-    flows = flows_of_terms(prior, frequencies, generator, dtype)
+    harmonics = harmonics_of(dim)
+    variance = shared_in_blocks(observed.variance, fields_in, dim)
+    observed = dataclasses.replace(observed, variance=variance)
+    flows = flows_of_terms(prior, frequencies, generator, dtype, dim)
     outs, insides = (tuple(m for m, _ in fields) for fields in (fields_out, fields_in))
     if not set(outs) | set(insides) <= set(frequencies):
         raise ValueError(
             f"frequencies must include all those of fields_in {fields_in} and fields_out "
             f"{fields_out}, found {frequencies}."
         )
-    weights = _check_weights(weights, fields_in, fields_out, flows[0].count, inside)
-    all_groups = groups(outs, insides)
-    parts = _Parts(observed.posterior(), fields_in)
-    cross = [cross_kernels(query, parts.points, term, all_groups) for term in flows]
+    weights = _check_weights(weights, fields_in, fields_out, flows[0].count, inside, dim)
+    all_groups = harmonics.groups(outs, insides)
+    parts = _Parts(observed.posterior(), fields_in, dim)
+    cross = [harmonics.kernels(query, parts.points, term, all_groups) for term in flows]
     copies = max(n for _, n in fields_in)
     responses: dict[int, list[Tensor]] = {out: [] for out in outs}
     mixed_variance: dict[int, list[Tensor]] = {out: [] for out in outs}
     for group, *terms in zip(all_groups, *cross, strict=True):
-        mean, explained = parts.condition(group.inside, tf.add_n(terms), with_variance)
-        for out, found in fields_of(mean, group, flows[0].count, copies).items():
+        mean, explained = parts.condition(group, tf.add_n(terms), with_variance)
+        for out, found in harmonics.fields_of(mean, group, flows[0].count, copies).items():
             responses[out].append(found)
         if not with_variance:
             continue
         for out in group.outs:
-            mixing = variance_weights(weights[out], out, dict(fields_in)[group.inside])
-            prior, features = covariance_features(explained, flows, group, out)
-            mixed_variance[out].append(parts.mix_variance(prior, features, mixing) / width(out))
-    flat = {out: concatenated(tf.add_n(found), out) for out, found in responses.items()}
+            mixing = variance_weights(weights[out], dict(fields_in)[group.inside])
+            prior, features = harmonics.covariance_features(explained, flows, group, out)
+            mixed = parts.mix_variance(prior, features, mixing)
+            mixed_variance[out].append(mixed / width(out, dim))
+    flat = {out: concatenated(tf.add_n(found)) for out, found in responses.items()}
     bias = None if bias is None else inside(bias)
-    mean = join_fields(mix_fields(flat, flat_weights(weights), bias), fields_out)
+    mean = join_fields(mix_fields(flat, flat_weights(weights), bias), fields_out, dim)
     nll = tf.cast(parts.negative_log_marginal_likelihood(), dtype)
     variance = None
     if with_variance:
         blocks = {out: tf.nn.relu(tf.add_n(found)) for out, found in mixed_variance.items()}
-        variance = tf.cast(spread_blocks(blocks, fields_out), dtype)
+        variance = tf.cast(spread_blocks(blocks, fields_out, dim), dtype)
     return tf.cast(mean, dtype), variance, nll
 
 
-def shared_in_blocks(variance, fields_in):
+def shared_in_blocks(variance, fields_in, dim=2):
     """Variances as the mean over each block's channels, +inf where unobserved."""
-    channels = count_channels(fields_in)
+    channels = count_channels(fields_in, dim)
     if variance.shape[-1] != channels:
         raise ValueError(
             f"values has shape {variance.shape}, as has variance; expected [B, N, {channels}]: "
@@ -232,7 +236,7 @@ def shared_in_blocks(variance, fields_in):
         )
     if all(m == 0 for m, _ in fields_in):
         return variance
-    found = block_mean(variance, fields_in)
+    found = block_mean(variance, fields_in, dim)
     # This is a number even if the variance is infinite.
     check = tf.debugging.Assert(
         tf.reduce_all(penalty(found) == penalty(variance)),
@@ -246,14 +250,14 @@ def shared_in_blocks(variance, fields_in):
         return tf.identity(found)
 
 
-def flows_of_terms(kernel, frequencies, generator, dtype):
+def flows_of_terms(kernel, frequencies, generator, dtype, dim):
     """The `Flows` of each Gaussian term of the kernel."""
     zeroth_order, first_order, second_order = generator
     first_order = tf.convert_to_tensor(first_order)
     generator = read_generator(
-        first_order, second_order, zeroth_order, dim=2, leading=first_order.shape[:1]
+        first_order, second_order, zeroth_order, dim=dim, leading=first_order.shape[:1]
     )
-    size = sum(map(width, frequencies))
+    size = sum(width(m, dim) for m in frequencies)
     if first_order.shape[-1] != size:
         raise ValueError(
             f"first_order has shape {first_order.shape}, but fields of the frequencies "
@@ -262,15 +266,16 @@ def flows_of_terms(kernel, frequencies, generator, dtype):
     terms = kernel.cast(dtype).terms()
     zeroth_order, first_order, second_order = generator
     orders = zeroth_order, first_order, second_order, tuple(frequencies)
-    return [Flows(*orders, std, length, dtype) for std, length in terms]
+    flow_type = harmonics_of(dim).flow_type
+    return [flow_type(*orders, std, length, dtype) for std, length in terms]
 
 
-def _check_weights(weights, fields_in, fields_out, count, inside):
+def _check_weights(weights, fields_in, fields_out, count, inside, dim):
     copies = max(n for _, n in fields_in)
     found = {}
     for out, number in fields_out:
         tensor = inside(weights[out])
-        expected = [count, copies, number] if out == 0 else [2, count, copies, number]
+        expected = weight_shape(out, dim, count, copies, number)
         if not tensor.shape.is_compatible_with(expected):
             raise ValueError(
                 f"weights[{out}] has shape {tensor.shape}, expected {expected}: {count} flow(s), "
@@ -280,51 +285,46 @@ def _check_weights(weights, fields_in, fields_out, count, inside):
     return found
 
 
-def flat_weights(weights):
-    """W over all flows and copies: [K n, copies], or [2, K n, copies]."""
-    return {
-        out: tf.reshape(w, [-1, w.shape[-1]] if out == 0 else [2, -1, w.shape[-1]])
-        for out, w in weights.items()
-    }
-
-
-def concatenated(response, out):
+def concatenated(response):
     """[B, M, K, width, n] -> planar [B, M, width K n]."""
     response = tf.transpose(response, [0, 1, 3, 2, 4])
     shape = tf.shape(response)
-    numbers = width(out) * response.shape[3] * response.shape[4]
+    numbers = np.prod(response.shape[2:])
     return tf.reshape(response, tf.concat([shape[:2], [numbers]], axis=0))
 
 
 class _Parts:
-    """The posterior of the fields of each input frequency."""
+    """The posterior of the channels of each group."""
 
-    def __init__(self, posterior, fields):
+    def __init__(self, posterior, fields, dim):
         self.points = posterior.points
-        self._posterior, self._fields, self._nll = posterior, fields, {}
-        self._channels = planar_channels(fields)
+        self._posterior, self._fields, self._dim = posterior, fields, dim
+        self._nll = {}
 
-    def condition(self, frequency, kernel, with_variance):
-        """Posterior of functionals of the fields of one frequency.
+    def condition(self, group, kernel, with_variance):
+        """Posterior of functionals of the channels of one group.
 
         Args:
-            frequency: the input frequency.
+            group: see `tfpn.math.steerable.interface.Harmonics`.
             kernel: the functionals' covariances with the points, [B, M, F, N].
             with_variance: whether to compute the explained part.
 
         Returns:
-            The means [B, M, F, channels in planar order], and the part that the observations
+            The means [B, M, F, channels of the group], and the part that the observations
             explain, [B, M, G, F, F] or None. G is 1, or the number of copies with noise for each
             block.
         """
-        channels = self._channels[frequency]
+        channels = group.channels(self._fields)
         posterior = self._posterior.select(channels)
-        if not with_variance:
-            mean, self._nll[frequency] = posterior.mean(Fixed(kernel))
-            return mean, None
-        mean, explained, self._nll[frequency] = posterior.condition(Fixed(kernel))
-        # The channels of a block have the same noise.
-        return mean, explained[:, :, : len(channels) // width(frequency)]
+        explained = None
+        if with_variance:
+            mean, explained, nll = posterior.condition(Fixed(kernel))
+            # The channels of a block have the same noise.
+            explained = explained[:, :, : dict(self._fields)[group.inside]]
+        else:
+            mean, nll = posterior.mean(Fixed(kernel))
+        self._nll.update(zip(channels, tf.unstack(nll, axis=-1), strict=True))
+        return mean, explained
 
     def mix_variance(self, prior, explained, mixing):
         """``sum_c mixing_c (prior - explained)``, [B, M, n_out].
@@ -342,4 +342,4 @@ class _Parts:
 
     def negative_log_marginal_likelihood(self):
         """The negative log marginal likelihood of each channel, [B, c]."""
-        return join_fields(self._nll, self._fields)
+        return tf.stack([self._nll[channel] for channel in sorted(self._nll)], axis=-1)

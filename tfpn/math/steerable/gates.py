@@ -64,15 +64,15 @@ def gate_value(scalars):
 
 
 def gate_fields(values, variance, gate_mean, gate_variance):
-    """Mean and block variance of ``Phi(g) v`` for a field of two components.
+    """Mean and block variance of ``Phi(g) v`` for a field of d components.
 
     Args:
-        values: planar means [..., 2 n], all first components before all second ones.
+        values: planar means [..., d n], all first components before all second ones and so on.
         variance: of the blocks, [..., n].
         gate_mean, gate_variance: `gate_moments` [..., n].
 
     Returns:
-        Planar means [..., 2 n] and the blocks' variances [..., n].
+        Planar means [..., d n] and the blocks' variances [..., n].
 
     Example:
 
@@ -83,10 +83,10 @@ def gate_fields(values, variance, gate_mean, gate_variance):
     >>> values.numpy().tolist(), variance.numpy().tolist()
     ([1.5, 2.0], [0.25])
     """
-    first, second = tf.split(values, 2, axis=-1)
-    mean_square = 0.5 * (tf.square(first) + tf.square(second))
+    parts = tf.split(values, values.shape[-1] // variance.shape[-1], axis=-1)
+    mean_square = tf.add_n([tf.square(part) for part in parts]) * (1.0 / len(parts))
     gated = tf.square(gate_mean) * variance + gate_variance * (variance + mean_square)
-    return tf.concat([gate_mean * first, gate_mean * second], axis=-1), gated
+    return tf.concat([gate_mean * part for part in parts], axis=-1), gated
 
 
 def _rule(count):

@@ -9,12 +9,13 @@ CONSTRAINTS = ("dissipative", "free")
 
 
 class GeneratorFamily:
-    """The equivariant generators of one copy of each of some frequencies of SO(2).
+    """The equivariant generators of one copy of each of some frequencies, or spins in space.
 
     Args:
         frequencies: increasing frequencies, such as (0, 1, 2).
         constraint: "dissipative" for generators whose exponentials never amplify, or "free" for all
             equivariant ones (see `equivariance.GeneratorSolution.parameterization`).
+        dim: 2 for fields on the plane, 3 for those in space.
 
     Attributes:
         parameters: for each array of free parameters an object with ``name``, ``shape``,
@@ -31,13 +32,13 @@ class GeneratorFamily:
     (TensorShape([4, 3, 3]), TensorShape([4, 2, 3, 3]), TensorShape([4, 2, 2, 3, 3]))
     """
 
-    def __init__(self, frequencies, constraint):
+    def __init__(self, frequencies, constraint, dim):
         # This import needs no TensorFlow, but half a second for sympy.
-        from equivariance import SO2, solve_generators
+        from equivariance import SO2, SO3, solve_generators
         from equivariance.second_order import second_order
 
-        self._second_order = second_order
-        first, *others = (SO2.irrep(m) for m in frequencies)
+        self._second_order, self._dim = second_order, dim
+        first, *others = ({2: SO2, 3: SO3}[dim].irrep(m) for m in frequencies)
         rho = sum(others, first)
         found = solve_generators(rho).parameterization(constraint)
         self.parameters = found.parameters
@@ -65,7 +66,7 @@ class GeneratorFamily:
         return found
 
     def tensors(self, values, dtype):
-        """C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] of the parameters.
+        """C [K, r, r], B [K, d, r, r] and S [K, d, d, r, r] of the parameters.
 
         Args:
             values: a dict from names to tensors [K, *shape].
@@ -76,7 +77,7 @@ class GeneratorFamily:
             name: tf.tensordot(tf.cast(value, dtype), tf.constant(self._bases[name], dtype), 1)
             for name, value in values.items()
         }
-        shapes = [[count, *[2] * order, self.size, self.size] for order in range(3)]
+        shapes = [[count, *[self._dim] * order, self.size, self.size] for order in range(3)]
         if "factors" in found:
             found["second_order"] = self._second_order(found["factors"], tf.einsum)
         names = (
@@ -89,8 +90,8 @@ class GeneratorFamily:
 
 
 @functools.lru_cache(maxsize=64)
-def generator_family(frequencies, constraint):
-    """The `GeneratorFamily`; it is made once for each tuple of frequencies and constraint."""
+def generator_family(frequencies, constraint, dim=2):
+    """The `GeneratorFamily`; it is made once for equal arguments."""
     if constraint not in CONSTRAINTS:
         raise ValueError(f"constraint must be one of {CONSTRAINTS}, found {constraint!r}.")
-    return GeneratorFamily(frequencies, constraint)
+    return GeneratorFamily(frequencies, constraint, dim)

@@ -1,8 +1,14 @@
-"""Mixes fields by matrices that commute with rotations (Schur's lemma)."""
+"""Mixes fields by matrices that commute with rotations (Schur's lemma).
+
+A pair of scalars, or of fields of one spin in space, has one real number, which all components
+share. A pair of fields of one frequency m >= 1 on the plane has a complex number.
+"""
 
 import tensorflow as tf
 
 from tfpn.math.channels import mix_channels
+from tfpn.math.shapes import reshape, sizes
+from tfpn.math.steerable.interface import feature_pairs
 
 
 def mix_fields(parts, weights, bias=None):
@@ -11,7 +17,7 @@ def mix_fields(parts, weights, bias=None):
     Args:
         parts: {frequency: planar [..., width n]}, from
             `tfpn.math.steerable.fields.split_fields`.
-        weights: {frequency: real [n, p] for 0, [2, n, p] with real and imaginary part for others}.
+        weights: {frequency: [n, p], or [2, n, p] with real and imaginary part}.
         bias: [p], added to the scalars, or None.
 
     Returns:
@@ -31,6 +37,13 @@ def mix_fields(parts, weights, bias=None):
         weight = tf.convert_to_tensor(weight, part.dtype)
         if frequency == 0:
             mixed[0] = mix_channels(part, weight, bias)
+            continue
+        if weight.shape.rank == 2:
+            *leading, channels = sizes(part)
+            copies = weight.shape[0]
+            components = channels // copies
+            planes = mix_channels(reshape(part, [*leading, components, copies]), weight)
+            mixed[frequency] = reshape(planes, [*leading, components * weight.shape[1]])
             continue
         real, imaginary = weight[0], weight[1]
         upper = tf.concat([real, imaginary], axis=-1)
@@ -53,5 +66,43 @@ def mix_block_variance(parts, weights):
     for frequency, weight in weights.items():
         part = tf.convert_to_tensor(parts[frequency])
         weight = tf.square(tf.convert_to_tensor(weight, part.dtype))
-        mixed[frequency] = mix_channels(part, weight if frequency == 0 else weight[0] + weight[1])
+        is_complex = weight.shape.rank == 3
+        mixed[frequency] = mix_channels(part, weight[0] + weight[1] if is_complex else weight)
     return mixed
+
+
+def flat_weights(weights):
+    """W over all flows and copies: [K n, p], or [2, K n, p]."""
+    return {
+        out: tf.reshape(w, [*([2] if w.shape.rank == 4 else []), -1, w.shape[-1]])
+        for out, w in weights.items()
+    }
+
+
+def weight_shape(frequency, dim, *shape):
+    """The shape of weights of a pair of fields: ``shape``, or two of it where they are complex."""
+    return shape if dim == 3 or frequency == 0 else (2, *shape)
+
+
+def variance_weights(weights, copies):
+    """What the sum over a field's components of its variance takes of each feature of each copy.
+
+    Args:
+        weights: [K, n, p], or [2, K, n, p] with real and imaginary part.
+        copies: of the input frequency, the first of the n.
+
+    Returns:
+        [copies, F, p], F as `tfpn.math.steerable.interface.feature_pairs`.
+    """
+    is_complex = weights.shape.rank == 4
+    real, imaginary = (weights[0], weights[1]) if is_complex else (weights, weights[:0])
+    found = []
+    for first, second, of_imaginary in feature_pairs(real.shape[0], is_complex):
+        if of_imaginary:  # -2 Im(w conj w')
+            found.append(2.0 * (real[first] * imaginary[second] - imaginary[first] * real[second]))
+        else:
+            product = real[first] * real[second]
+            if is_complex:
+                product += imaginary[first] * imaginary[second]
+            found.append(product if first == second else 2.0 * product)
+    return tf.stack(found, axis=1)[:copies]

@@ -4,10 +4,16 @@ import tensorflow as tf
 
 from tfpn.math.channels import channel_sum
 from tfpn.math.replicas import replica_sum
-from tfpn.math.steerable.fields import join_fields, split_fields, spread_blocks
+from tfpn.math.steerable.fields import (
+    component_mean,
+    join_fields,
+    split_fields,
+    spread_blocks,
+    width,
+)
 
 
-def field_statistics(values, variance, weight, fields):
+def field_statistics(values, variance, weight, fields, dim=2):
     """Means of scalars and spreads of blocks over the observed entries of a batch.
 
     With `tf.distribute` the batch is that of all replicas.
@@ -16,6 +22,7 @@ def field_statistics(values, variance, weight, fields):
         values, variance: [B, N, c], 0 where the weight is 0.
         weight: [B, N, c], 1 where observed and 0 elsewhere, equal in a block.
         fields: the field type.
+        dim: of space.
 
     Returns:
         Three tensors: m, the means [scalars]; q^2 [blocks], the mean over a block's channels of
@@ -24,28 +31,25 @@ def field_statistics(values, variance, weight, fields):
     """
     count, values_sum = replica_sum(channel_sum(weight), channel_sum(values))
     total = tf.maximum(count, 1.0)
-    mean = split_fields(values_sum / total, fields).get(0, tf.zeros([0], values.dtype))
-    square = tf.square(values - _for_scalars(mean, fields) * weight) + variance
+    mean = split_fields(values_sum / total, fields, dim).get(0, tf.zeros([0], values.dtype))
+    square = tf.square(values - _for_scalars(mean, fields, dim) * weight) + variance
     (square_sum,) = replica_sum(channel_sum(square))
-    return mean, _by_block(square_sum / total, fields), _by_block(count, fields)
+    return mean, _by_block(square_sum / total, fields, dim), _by_block(count, fields, dim)
 
 
-def _by_block(numbers, fields):
+def _by_block(numbers, fields, dim):
     """The mean over the channels of each block, [c] -> [blocks]."""
-    parts = split_fields(numbers, fields)
-    return tf.concat(
-        [parts[m] if m == 0 else 0.5 * tf.add_n(tf.split(parts[m], 2)) for m, _ in fields],
-        axis=0,
-    )
+    parts = split_fields(numbers, fields, dim)
+    return tf.concat([component_mean(parts[m], m, dim) for m, _ in fields], axis=0)
 
 
-def _for_scalars(numbers, fields):
+def _for_scalars(numbers, fields, dim):
     """Spreads numbers of scalars to channels, [scalars] -> [c]; other channels get 0."""
-    parts = {m: tf.zeros([2 * copies], numbers.dtype) for m, copies in fields}
-    return join_fields({**parts, 0: numbers}, fields)
+    parts = {m: tf.zeros([width(m, dim) * copies], numbers.dtype) for m, copies in fields}
+    return join_fields({**parts, 0: numbers}, fields, dim)
 
 
-def normalize_fields(values, variance, weight, mean, spread, gamma, beta, fields, epsilon):
+def normalize_fields(values, variance, weight, mean, spread, gamma, beta, fields, epsilon, dim=2):
     """``gamma (values - m) / q + beta``, with a scale for each block.
 
     Args:
@@ -56,6 +60,7 @@ def normalize_fields(values, variance, weight, mean, spread, gamma, beta, fields
         beta: [scalars].
         fields: the field type.
         epsilon: a number to add to q^2.
+        dim: of space.
 
     Returns:
         Values and variance [B, N, c], 0 where the weight is 0, and the scales [c].
@@ -76,6 +81,6 @@ def normalize_fields(values, variance, weight, mean, spread, gamma, beta, fields
     scale = gamma * tf.math.rsqrt(spread + epsilon)
     by_frequency = tf.split(scale, [copies for _, copies in fields])
     parts = {m: part for (m, _), part in zip(fields, by_frequency, strict=True)}
-    scale = spread_blocks(parts, fields)
-    shift = _for_scalars(beta, fields) - _for_scalars(mean, fields) * scale
+    scale = spread_blocks(parts, fields, dim)
+    shift = _for_scalars(beta, fields, dim) - _for_scalars(mean, fields, dim) * scale
     return values * scale + shift * weight, variance * tf.square(scale), scale

@@ -22,32 +22,29 @@ from tfpn.math.coupled import symbols
 from tfpn.math.coupled_exponential import matrix_exponential
 from tfpn.math.posterior import Posterior, weighted
 from tfpn.math.shapes import reshape, sizes
-from tfpn.math.steerable.convolution import concatenated, flat_weights, flows_of_terms
+from tfpn.math.steerable.convolution import concatenated, flows_of_terms
 from tfpn.math.steerable.fields import (
     block_mean,
     join_fields,
-    planar_channels,
     split_fields,
     width,
 )
-from tfpn.math.steerable.harmonics import groups
-from tfpn.math.steerable.kernels import cross_kernels
-from tfpn.math.steerable.mixing import mix_fields
-from tfpn.math.steerable.responses import fields_of
+from tfpn.math.steerable.harmonics import harmonics_of
+from tfpn.math.steerable.mixing import flat_weights, mix_fields
 from tfpn.math.waves import Waves
 from tfpn.types import Tensor
 
 
 @dataclasses.dataclass(frozen=True)
 class SteerableOperator:
-    """The operator that `tfpn.math.uncertainty.Sampled` needs, for fields of SO(2).
+    """The operator that `tfpn.math.uncertainty.Sampled` needs, for fields that rotate.
 
     `tf.nest` treats it as its tensors.
 
     Attributes:
-        query: points of the result [B, M, 2].
+        query: points of the result [B, M, d] on the plane or in space.
         weights: as in `tfpn.math.steerable.steerable_convolve`.
-        generator: C [K, r, r], B [K, 2, r, r] and S [K, 2, 2, r, r] in float64.
+        generator: C [K, r, r], B [K, d, r, r] and S [K, d, d, r, r] in float64.
         bias: [copies of frequency 0], or None.
         fields_in, fields_out, frequencies: as in `tfpn.math.steerable.steerable_convolve`.
     """
@@ -75,7 +72,7 @@ class SteerableOperator:
 
     def in_common(self, variance: Tensor) -> Tensor:
         """The variances [B, N, c_in] that count: the mean over each block's components."""
-        return block_mean(variance, self.fields_in)
+        return block_mean(variance, self.fields_in, self._dim)
 
     def respond(self, posterior: Posterior, columns: Tensor) -> Any:
         """Applies the operator to posterior means from q columns of each channel, at once.
@@ -89,20 +86,25 @@ class SteerableOperator:
         """
         solution, nll = posterior.solve(tf.transpose(columns, [0, 2, 3, 1]))
         solution = tf.transpose(solution, [0, 3, 1, 2])
-        flows = flows_of_terms(posterior.kernel, self.frequencies, self.generator, self.query.dtype)
+        dim, harmonics = self._dim, harmonics_of(self._dim)
+        flows = flows_of_terms(
+            posterior.kernel, self.frequencies, self.generator, self.query.dtype, dim
+        )
         outs, insides = (tuple(m for m, _ in some) for some in (self.fields_out, self.fields_in))
-        all_groups = groups(outs, insides)
-        cross = [cross_kernels(self.query, posterior.points, term, all_groups) for term in flows]
-        channels = planar_channels(self.fields_in)
+        all_groups = harmonics.groups(outs, insides)
+        cross = [
+            harmonics.kernels(self.query, posterior.points, term, all_groups) for term in flows
+        ]
         responses: dict[int, list[Tensor]] = {out: [] for out in outs}
         for group, *terms in zip(all_groups, *cross, strict=True):
-            chosen = tf.gather(solution, channels[group.inside], axis=-1)
+            chosen = tf.gather(solution, group.channels(self.fields_in), axis=-1)
             found = weighted(tf.add_n(terms), chosen)
             batch, number, *shape = sizes(found)
             found = reshape(found, [[batch, number], *shape])
-            for out, part in fields_of(found, group, flows[0].count, self._copies).items():
+            by_out = harmonics.fields_of(found, group, flows[0].count, self._copies)
+            for out, part in by_out.items():
                 responses[out].append(part)
-        flat = {out: concatenated(tf.add_n(found), out) for out, found in responses.items()}
+        flat = {out: concatenated(tf.add_n(found)) for out, found in responses.items()}
         mixed = self._mix(flat, self.bias)
         batch, number = sizes(columns)[:2]
         return reshape(mixed, [batch, number, *sizes(mixed)[1:]]), nll
@@ -111,7 +113,7 @@ class SteerableOperator:
         """The operator applied to plane waves, without bias; the exponentials are in float64."""
         frequencies = tf.cast(waves.frequencies, tf.float64)
         samples, count = sizes(frequencies)[:2]
-        flat = reshape(frequencies, [[samples, count], 2])
+        flat = reshape(frequencies, [[samples, count], self._dim])
         generators = zip(*map(tf.unstack, self.generator), strict=True)
         exponent = tf.stack([symbols(flat, *generator) for generator in generators], axis=1)
         inside, outside = (self._places(fields) for fields in (self.fields_in, self.fields_out))
@@ -127,14 +129,18 @@ class SteerableOperator:
             for part in (tf.math.real(moved), -tf.math.imag(moved))
         ]
         moved = tf.cast(tf.concat(parts, axis=1), waves.amplitudes.dtype)  # [S, 2 F, K, out, n]
-        by_frequency = tf.split(moved, [width(m) for m, _ in self.fields_out], axis=3)
+        by_frequency = tf.split(moved, [width(m, self._dim) for m, _ in self.fields_out], axis=3)
         mixed = self._mix(
             {
-                out: concatenated(part, out)
+                out: concatenated(part)
                 for (out, _), part in zip(self.fields_out, by_frequency, strict=True)
             }
         )
         return dataclasses.replace(waves, amplitudes=mixed)
+
+    @property
+    def _dim(self):
+        return self.query.shape[-1]
 
     @property
     def _copies(self):
@@ -142,20 +148,20 @@ class SteerableOperator:
 
     def _places(self, fields):
         """The places in rho of a type's frequencies."""
-        starts = np.cumsum([0, *map(width, self.frequencies)]).tolist()
+        starts = np.cumsum([0, *(width(m, self._dim) for m in self.frequencies)]).tolist()
         start = dict(zip(self.frequencies, starts, strict=False))
-        return [start[m] + part for m, _ in fields for part in range(width(m))]
+        return [start[m] + part for m, _ in fields for part in range(width(m, self._dim))]
 
     def _by_place(self, amplitudes):
         """The input channels' amplitudes by their place in rho and copy, [S, F, places, n]."""
         found = []
-        for (m, copies), part in zip(
-            self.fields_in, split_fields(amplitudes, self.fields_in).values(), strict=True
-        ):
-            part = reshape(part, [*sizes(part)[:2], width(m), copies])
+        parts = split_fields(amplitudes, self.fields_in, self._dim).values()
+        for (m, copies), part in zip(self.fields_in, parts, strict=True):
+            part = reshape(part, [*sizes(part)[:2], width(m, self._dim), copies])
             found.append(tf.pad(part, [[0, 0]] * 3 + [[0, self._copies - copies]]))
         return tf.concat(found, axis=2)
 
     def _mix(self, flat, bias=None):
         """Mixes the planar fields of all flows and copies, to [..., c_out]."""
-        return join_fields(mix_fields(flat, flat_weights(self.weights), bias), self.fields_out)
+        mixed = mix_fields(flat, flat_weights(self.weights), bias)
+        return join_fields(mixed, self.fields_out, self._dim)

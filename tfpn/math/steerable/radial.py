@@ -1,7 +1,11 @@
 """Functions of a distance as Fourier series, and the Bessel tables of their coefficients.
 
-A field of order n under SO(2)-equivariant flows of the RBF kernel is ``exp(i n phi) P(|x|)`` with a
-Hankel transform ``P(R) = int_0^inf r J_|n|(r R) g(r) dr`` (see `tfpn.math.steerable.harmonics`).
+A field of order n under equivariant flows of the RBF kernel is a harmonic of the direction, such as
+``exp(i n phi)``, times a function ``P(|x|)`` of the distance. This is a Hankel transform on the
+plane and a spherical one in space (see `tfpn.math.steerable.plane` and `space`),
+
+    P(R) = int_0^inf r J_|n|(r R) g(r) dr        P(R) = int_0^inf r^2 j_n(r R) g(r) dr
+
 Distances and frequencies have a unit of length L: ``R = L t`` and ``r = u / L``. u takes fixed
 Gauss-Legendre nodes on [0, U]. t lies in [0, T], beyond which P has decayed. There
 
@@ -16,7 +20,7 @@ for each pair of points.
 
 Series of orders other than 0 vanish at 0. At coincident points ``exp(i n phi)`` is taken as 0 for n
 other than 0. Neither is differentiated: derivatives by the points are series of other orders (see
-`tfpn.math.steerable.kernels`).
+`tfpn.math.steerable.plane.kernels`).
 """
 
 import dataclasses
@@ -59,21 +63,26 @@ RESOLUTION = {
 
 
 @functools.cache
-def quadrature(resolution):
-    """Nodes u and weights for integrals ``int_0^U f(u) u du``, two float64 arrays [Q]."""
+def quadrature(resolution, dim):
+    """Nodes u and weights for ``int_0^U f(u) u^(dim - 1) du``, two float64 arrays [Q]."""
     nodes, weights = np.polynomial.legendre.leggauss(resolution.nodes)
     nodes = 0.5 * resolution.cutoff * (nodes + 1.0)
-    return nodes, 0.5 * resolution.cutoff * weights * nodes
+    return nodes, 0.5 * resolution.cutoff * weights * nodes ** (dim - 1)
 
 
 @functools.cache
-def series_matrix(order, resolution, level):
-    """Maps g at the nodes to the coefficients c of ``int_0^U u J_order(u t) g(u) du``, [J, Q]."""
-    nodes, weights = quadrature(resolution)
+def series_matrix(order, resolution, level, dim):
+    """Maps g at the nodes to the coefficients c of P, [J, Q].
+
+    P is the integral over u from 0 to U of ``u J_order(u t) g(u)`` for ``dim`` = 2, and of
+    ``u^2 j_order(u t) g(u)``, with the spherical Bessel function, for 3.
+    """
+    nodes, weights = quadrature(resolution, dim)
+    bessel = {2: scipy.special.jv, 3: scipy.special.spherical_jn}[dim]
     terms, reach = resolution.terms[level], resolution.reaches[level]
     points = 4 * terms
     theta = np.linspace(0.0, np.pi, points + 1)
-    values = scipy.special.jv(order, np.outer(reach * theta / np.pi, nodes))
+    values = bessel(order, np.outer(reach * theta / np.pi, nodes))
     ends = np.ones(points + 1)
     ends[[0, -1]] = 0.5  # the trapezoidal rule
     if order % 2:
@@ -104,27 +113,3 @@ def waves(distance, parity, resolution, level):
     multiples = np.arange(resolution.terms[level])[:, None] + parity
     angles = theta[:, :, None] * tf.constant(multiples, distance.dtype)
     return tf.sin(angles) if parity else tf.cos(angles)
-
-
-def polar(x, y, highest):
-    """Polar coordinates of the plane and the harmonics of the angle, as constants.
-
-    Args:
-        x, y: coordinates [B, M, N].
-        highest: the highest order.
-
-    Returns:
-        ``sqrt(x^2 + y^2)`` [B, M, N], and a dict from each order n from 1 to ``highest`` to
-        ``cos(n phi)`` and ``sin(n phi)`` [B, M, N], both 0 at the origin.
-    """
-    squared = tf.square(x) + tf.square(y)
-    apart = squared > 0.0
-    inverse = tf.where(apart, tf.math.rsqrt(tf.where(apart, squared, 1.0)), 0.0)
-    # One Newton step corrects rsqrt, which is off by some units of rounding in float32.
-    inverse *= 1.5 - 0.5 * squared * tf.square(inverse)
-    first = x * inverse, y * inverse
-    powers = {1: first}
-    for order in range(2, highest + 1):
-        c, s = powers[order - 1]
-        powers[order] = c * first[0] - s * first[1], c * first[1] + s * first[0]
-    return squared * inverse, powers

@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from tfpn.math.steerable.interface import feature_pairs
 from tfpn.types import Tensor
 
 
@@ -52,10 +53,7 @@ def fields_of(mean, group, count, copies):
 
 
 def covariance_features(explained, flows, group, out):
-    """The numbers that determine H^kk' before and after the observations.
-
-    They are ``H^kk`` for each k, and for each pair k < k' the real part of ``H^kk'`` and, for
-    complex fields, its imaginary part.
+    """`tfpn.math.steerable.interface.Harmonics.covariance_features` of 2 K E functionals.
 
     Args:
         explained: the explained part of the entries' covariances, [..., 2 K E, 2 K E].
@@ -70,7 +68,7 @@ def covariance_features(explained, flows, group, out):
     count = flows[0].count
     size = 2 * count * entries
     selectors = []
-    for first, second, imaginary in feature_pairs(count, out):
+    for first, second, imaginary in feature_pairs(count, bool(out)):
         selector = np.zeros((2, count, entries, 2, count, entries))
         for i, entry in enumerate(group.entries):
             if entry.out != out:
@@ -89,41 +87,6 @@ def covariance_features(explained, flows, group, out):
     prior = tf.add_n([term.prior(group, out) for term in flows])
     prior = [
         (tf.math.imag if imaginary else tf.math.real)(prior[first, second])
-        for first, second, imaginary in feature_pairs(count, out)
+        for first, second, imaginary in feature_pairs(count, bool(out))
     ]
     return tf.cast(tf.stack(prior), explained.dtype), features
-
-
-def feature_pairs(count, out):
-    """(k, k', whether it is the imaginary part) for each feature."""
-    found = [(k, k, False) for k in range(count)]
-    for first in range(count):
-        for second in range(first + 1, count):
-            found.append((first, second, False))
-            if out:
-                found.append((first, second, True))
-    return found
-
-
-def variance_weights(weights, out, copies):
-    """The weight of each feature of each input copy in ``E|z_p|^2``.
-
-    Args:
-        weights: [K, n, p] for out = 0, otherwise [2, K, n, p].
-        out: alpha.
-        copies: number of copies of the input frequency, the first of the n.
-
-    Returns:
-        [copies, F, p].
-    """
-    real, imaginary = (weights, weights[:0]) if out == 0 else (weights[0], weights[1])
-    found = []
-    for first, second, of_imaginary in feature_pairs(real.shape[0], out):
-        if of_imaginary:  # -2 Im(w conj w')
-            found.append(2.0 * (real[first] * imaginary[second] - imaginary[first] * real[second]))
-        else:
-            product = real[first] * real[second]
-            if out:
-                product += imaginary[first] * imaginary[second]
-            found.append(product if first == second else 2.0 * product)
-    return tf.stack(found, axis=1)[:copies]

@@ -1,0 +1,193 @@
+r"""SO(2)-equivariant flows in circular harmonics, one matrix exponential for each radius.
+
+An equivariant generator has ``M(i R xi) = rho(R) M(i xi) rho(R)^-1``, and its exponential has the
+same property. For a field of frequency m take the complex basis ``f_{+m} = (f_1 + i f_2) / sqrt
+2``, ``f_{-m} = conj f_{+m}``. There rho is diagonal, ``exp(i m t)``. With xi at radius r and angle
+psi
+
+    E_ab(xi) = exp(i (m_a - m_b) psi) E_ab(r),        E(r) = exp(M(i r e_1)).
+
+So the integral over the angle, in the Fourier integral of `tfpn.math.coupled`, is a Bessel
+function. With ``n = m_a - m_b`` and x = x1 - x2 at angle phi
+
+    (A k)_ab(x) = exp(i n phi) i^|n| a / (2 pi) int_0^inf r J_|n|(r |x|) E_ab(r) e^(-l^2 r^2/2) dr
+
+For (A k A') take E E^H in place of E. The direction enters by one factor, and the distance by one
+function. So the result rotates exactly as it should, with any quadrature for that function.
+`tfpn.math.steerable.radial` has the integral.
+
+Complex numbers ``z = f_1 + i f_2`` represent the fields, and "entries" map one field to another.
+For frequencies alpha of the output and beta of the input
+
+    z_alpha = D z_beta + D~ conj(z_beta)    alpha, beta > 0    D = C_alpha,+beta  D~ = C_alpha,-beta
+    z_alpha = D f_beta                      beta = 0           D = sqrt(2) C_alpha,0
+    f_alpha = Re(D z_beta)                  alpha = 0 < beta   D = sqrt(2) C_0,beta
+    f_0     = D f_0                                             D = C_00, which is real
+
+with C = (A k). Entries of one input frequency with orders of one parity share the waves of a
+series. They are computed together, as a `Group`.
+"""
+
+import dataclasses
+import functools
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from tfpn.math.coupled_exponential import matrix_exponential
+from tfpn.math.steerable.fields import planar_channels
+from tfpn.math.steerable.flows import Flows
+from tfpn.math.steerable.radial import quadrature
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A complex map between two fields.
+
+    Attributes:
+        out: alpha >= 0, the frequency of the output.
+        inside: +beta, or -beta for the map from the complex conjugate.
+    """
+
+    out: int
+    inside: int
+
+    @property
+    def order(self):
+        """n, the multiple of the direction's angle."""
+        return self.out - self.inside
+
+    @property
+    def scale(self):
+        """D / C."""
+        return math.sqrt(2.0) if (self.out == 0) != (self.inside == 0) else 1.0
+
+    @property
+    def power(self):
+        """The factor of |D|^2 in the entry's share of ``E|z_alpha|^2``."""
+        return 2.0 if self.out and self.inside else 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Entries of one input frequency with orders of one parity.
+
+    Attributes:
+        inside: beta >= 0.
+        parity: the orders' parity.
+        entries: the entries.
+    """
+
+    inside: int
+    parity: int
+    entries: tuple
+
+    @property
+    def outs(self):
+        """The output frequencies, sorted."""
+        return sorted({entry.out for entry in self.entries})
+
+    def channels(self, fields):
+        """The channels of the input that its entries map, in planar order."""
+        return planar_channels(fields)[self.inside]
+
+
+@functools.cache
+def groups(outs, insides):
+    """All groups for tuples of output and input frequencies."""
+    found = []
+    for inside in insides:
+        for parity in (0, 1):
+            entries = []
+            for out in outs:
+                signs = (1, -1) if out and inside else (1,)
+                if (out - inside) % 2 == parity:
+                    entries += [Entry(out, sign * inside) for sign in signs]
+            if entries:
+                found.append(Group(inside, parity, tuple(entries)))
+    return tuple(found)
+
+
+def harmonic_basis(frequencies):
+    """The unitary matrix to the complex basis, and the index of each signed frequency in it."""
+    size = sum(1 if m == 0 else 2 for m in frequencies)
+    basis, index, at = np.zeros((size, size), complex), {}, 0
+    for m in frequencies:
+        if m == 0:
+            basis[at, at] = 1.0
+            index[0] = at
+            at += 1
+        else:
+            basis[at : at + 2, at : at + 2] = np.array([[1.0, 1.0j], [1.0, -1.0j]]) / math.sqrt(2.0)
+            index[m], index[-m] = at, at + 1
+            at += 2
+    return basis, index
+
+
+class PlaneFlows(Flows):
+    """Flows on the plane, by their symbols along the first axis in the complex basis."""
+
+    dim, axis = 2, 0
+    _measure = 1.0  # a / (2 pi L^2)
+
+    def _exponentials(self, exponent):
+        basis, self._index = harmonic_basis(self.frequencies)
+        basis = tf.constant(basis)
+        exponent = tf.matmul(tf.matmul(basis, exponent), basis, adjoint_b=True)
+        return [matrix_exponential(exponent)]  # [Q, K, r, r]
+
+    def _entry(self, entry):
+        """D's symbol times the spectrum at the nodes, [Q, K] complex."""
+        symbol = self._symbols[0][:, :, self._index[entry.out], self._index[entry.inside]]
+        factor = entry.scale * self._spectrum[:, None]
+        return symbol * tf.complex(factor, tf.zeros_like(factor))
+
+    def spectra(self, group):
+        """Hankel transforms of a group's entries without the direction, ``D exp(-i n phi)``.
+
+        Returns:
+            [2, K, E, Q] in float64 in the order part (real, imaginary), flow, entry, node.
+        """
+        parts = []
+        for entry in group.entries:
+            symbol = self._entry(entry)
+            real, imaginary = (
+                tf.transpose(part) for part in (tf.math.real(symbol), tf.math.imag(symbol))
+            )
+            for _ in range(abs(entry.order) % 4):  # multiplies by i
+                real, imaginary = -imaginary, real
+            parts.append(tf.stack([real, imaginary]))
+        return tf.stack(parts, axis=2)
+
+    def slope(self, orders, step):
+        """The factor from spectra of orders n to those of ``i r / 2 W_{n + step}``, in 1 / L.
+
+        `spectra` holds ``i^|n|``, so only a sign is left of ``i i^|n + step| / i^|n|``.
+
+        Args:
+            orders: n of each entry.
+            step: 1 or -1.
+
+        Returns:
+            [E, Q] in float64.
+        """
+        nodes, _ = quadrature(self.resolution, self.dim)
+        signs = [1.0 if n * step < 0 else -1.0 for n in orders]
+        return 0.5 * np.outer(signs, nodes)
+
+    def prior(self, group, out):
+        """``E[z_alpha^k conj z_alpha^k']`` before any observation, from the inputs of a group.
+
+        Returns:
+            [K, K] complex in float64; for alpha = 0 only its real part counts.
+        """
+        weights = tf.constant(self._weights) / self._spectrum
+        total = 0.0
+        for entry in group.entries:
+            if entry.out == out:
+                symbol = self._entry(entry)
+                factor = entry.power * weights[:, None]
+                scaled = symbol * tf.complex(factor, tf.zeros_like(factor))
+                total += tf.matmul(scaled, tf.math.conj(symbol), transpose_a=True)
+        return total

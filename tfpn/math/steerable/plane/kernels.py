@@ -1,0 +1,223 @@
+"""The RBF kernel under SO(2)-equivariant flows, for all pairs of points."""
+
+import functools
+import itertools
+
+import numpy as np
+import tensorflow as tf
+
+from tfpn.math.fusion import fused, fusion, is_active
+from tfpn.math.steerable.fields import width
+from tfpn.math.steerable.series import profiles as profiles_of
+
+
+def cross_kernels(query, points, flows, all_groups):
+    """Prior covariances of the flows' entries at query points with the fields at points.
+
+    Args:
+        query: x_m [B, M, 2], in the flows' dtype or a finer one. The flows' dtype decides the
+            resolution of the series and the dtype of their gradients.
+        points: x_n [B, N, 2].
+        flows: `PlaneFlows` of K generators.
+        all_groups: from `groups`.
+
+    Returns:
+        For each group the real and imaginary parts of its entries D(x_m - x_n), [B, M, 2 K E, N] in
+        the order part, flow, entry, and in the points' dtype. Gradients are those of smooth
+        functions, even at coincident points.
+    """
+    scale = tf.cast(1.0 / flows.unit, query.dtype)
+    offset = [(query[:, :, None, axis] - points[:, None, :, axis]) * scale for axis in (0, 1)]
+    orders = [tuple(entry.order for entry in group.entries) for group in all_groups]
+    spectra = [flows.spectra(group) for group in all_groups]
+    x, y = map(tf.stop_gradient, offset)
+    kernels = _kernels(x, y, flows, orders, spectra)
+    return _with_gradient(offset, kernels, flows, orders, spectra)
+
+
+def _kernels(x, y, flows, orders, spectra):
+    """`cross_kernels` for offsets, which are constants here.
+
+    Args:
+        x, y: coordinates of ``(x_m - x_n) / L``, [B, M, N].
+        flows: `PlaneFlows`.
+        orders: for each group the orders of its entries.
+        spectra: for each group [2, K, E, Q], as from `PlaneFlows.spectra`.
+    """
+    distance, harmonics = polar(x, y, max(abs(n) for some in orders for n in some))
+    one, zero = tf.ones_like(distance), tf.zeros_like(distance)
+    directions = {0: (one, zero)}
+    for order, (cosine, sine) in harmonics.items():
+        directions[order], directions[-order] = (cosine, sine), (cosine, -sine)
+    found = [None] * len(orders)
+    for parity in (0, 1):
+        same = [i for i, some in enumerate(orders) if some[0] % 2 == parity]
+        if not same:
+            continue
+        profiles = profiles_of(
+            distance, flows, parity, [orders[i] for i in same], [spectra[i] for i in same]
+        )
+        turns = [
+            tf.stack([directions[order][part] for order in orders[i]], axis=2)
+            for i in same
+            for part in (0, 1)
+        ]
+        for i, turned in zip(same, _turned(profiles, turns, flows.count), strict=True):
+            found[i] = turned
+    return found
+
+
+def _with_gradient(offset, kernels, flows, orders, spectra):
+    r"""The same kernels, with gradients by the offset.
+
+    Polar coordinates are singular at coincident points, but the kernels are not. For
+    ``W_n = i^n J_n(r |x|) exp(i n phi)``, the terms of the plane wave ``exp(i r.x)``,
+
+        dW_n/dx = i r / 2 (W_{n+1} + W_{n-1})        dW_n/dy = r / 2 (W_{n+1} - W_{n-1})
+
+    So derivatives are kernels of the orders n + 1 and n - 1. At coincident points order 0 remains,
+    so an odd field of order 1 has a slope there.
+    """
+
+    @tf.custom_gradient
+    def apply(x, y, *kernels):
+        def gradient(*upstream):
+            # TensorFlow skips this if nothing needs the points' gradients.
+            fine = x.dtype
+            inside_x, inside_y = (tf.cast(t, flows.dtype) for t in (x, y))
+            dx = dy = 0.0
+            for step in (1, -1):
+                moved = [tuple(order + step for order in some) for some in orders]
+                slopes = [
+                    part * flows.slope(some, step)
+                    for part, some in zip(spectra, orders, strict=True)
+                ]
+                for u, slope in zip(
+                    upstream,
+                    _kernels(inside_x, inside_y, flows, moved, slopes),
+                    strict=True,
+                ):
+                    # conj(u) i r / 2 W
+                    u_real, u_imag = tf.split(tf.cast(u, flows.dtype), 2, axis=2)
+                    real, imag = tf.split(slope, 2, axis=2)
+                    dx += tf.reduce_sum(u_real * real + u_imag * imag, axis=2)
+                    dy += step * tf.reduce_sum(u_real * imag - u_imag * real, axis=2)
+            return tf.cast(dx, fine), tf.cast(dy, fine), *upstream
+
+        return tuple(map(tf.identity, kernels)), gradient
+
+    return apply(*offset, *kernels)
+
+
+def _turned(profiles, turns, flows):
+    """Products of complex numbers ``(cosine + i sine) profiles``; a turn serves all K flows.
+
+    Args:
+        profiles: of some groups together, [B, M, sum of 2 K E, N], each in the order part, flow,
+            entry.
+        turns: for each group its cosine and its sine [B, M, E, N], constants.
+        flows: K.
+
+    Returns:
+        For each group [B, M, 2 K E, N].
+    """
+    forward, backward = _turns(tuple(2 * flows * turn.shape[2] for turn in turns[::2]))
+
+    @tf.custom_gradient
+    def apply(profiles):
+        active = is_active()
+
+        def gradient(*upstream):
+            with fusion(active):
+                return backward(*upstream, *turns)
+
+        return forward(profiles, *turns), gradient
+
+    return apply(profiles)
+
+
+@functools.cache
+def _turns(sizes):
+    """Functions that turn the profiles of groups of these sizes, and turn gradients back."""
+
+    @fused
+    def forward(profiles, *turns):
+        parts = tf.split(profiles, sizes, axis=2)
+        return tuple(
+            _turn(part, cosine, sine)
+            for part, cosine, sine in zip(parts, turns[::2], turns[1::2], strict=True)
+        )
+
+    @fused
+    def backward(*tensors):
+        upstream, turns = tensors[: len(sizes)], tensors[len(sizes) :]
+        parts = [
+            _turn(part, cosine, -sine)
+            for part, cosine, sine in zip(upstream, turns[::2], turns[1::2], strict=True)
+        ]
+        return (tf.concat(parts, axis=2),)
+
+    return forward, backward
+
+
+def _by_part(tensor, turn):
+    """Real and imaginary part, [B, M, K, E, N] each."""
+    shape, entries = tf.shape(turn), turn.shape[2]
+    flows = tensor.shape[2] // (2 * entries)
+    split = tf.reshape(tensor, [shape[0], shape[1], 2, flows, entries, shape[3]])
+    return split[:, :, 0], split[:, :, 1]
+
+
+def _turn(profiles, cosine, sine):
+    real, imaginary = _by_part(profiles, cosine)
+    cosine, sine = cosine[:, :, None], sine[:, :, None]
+    turned = tf.stack([cosine * real - sine * imaginary, sine * real + cosine * imaginary], axis=2)
+    return tf.reshape(turned, tf.shape(profiles))
+
+
+def real_matrix(kernels, all_groups, frequencies):
+    """The map of the real channels from its entries [P, 1, rows, 1], as [P, r, r]."""
+    starts = np.cumsum([0, *map(width, frequencies)])
+    start = {m: int(at) for m, at in zip(frequencies, starts, strict=False)}
+    blocks = []
+    for group in all_groups:
+        for part, entry in itertools.product((0, 1), group.entries):
+            block = np.zeros(2 * [starts[-1]])
+            out, inside = start[entry.out], start[group.inside]
+            sign = 1.0 if entry.inside >= 0 else -1.0
+            if part == 0:
+                block[out, inside] = 1.0
+                if entry.out and entry.inside:
+                    block[out + 1, inside + 1] = sign
+            else:
+                if entry.out:
+                    block[out + 1, inside] = 1.0
+                if entry.inside:
+                    block[out, inside + 1] = -sign
+            blocks.append(block)
+    stacked = tf.concat([kernel[:, 0, :, 0] for kernel in kernels], axis=-1)
+    return tf.tensordot(stacked, tf.constant(np.stack(blocks), stacked.dtype), 1)
+
+
+def polar(x, y, highest):
+    """Polar coordinates of the plane and the harmonics of the angle, as constants.
+
+    Args:
+        x, y: coordinates [B, M, N].
+        highest: the highest order.
+
+    Returns:
+        ``sqrt(x^2 + y^2)`` [B, M, N], and a dict from each order n from 1 to ``highest`` to
+        ``cos(n phi)`` and ``sin(n phi)`` [B, M, N], both 0 at the origin.
+    """
+    squared = tf.square(x) + tf.square(y)
+    apart = squared > 0.0
+    inverse = tf.where(apart, tf.math.rsqrt(tf.where(apart, squared, 1.0)), 0.0)
+    # One Newton step: rsqrt is off by some units in float32.
+    inverse *= 1.5 - 0.5 * squared * tf.square(inverse)
+    first = x * inverse, y * inverse
+    powers = {1: first}
+    for order in range(2, highest + 1):
+        c, s = powers[order - 1]
+        powers[order] = c * first[0] - s * first[1], c * first[1] + s * first[0]
+    return squared * inverse, powers

@@ -1,0 +1,64 @@
+"""Profiles of the distance at all pairs of points, by the Fourier series of `radial`."""
+
+import functools
+
+import tensorflow as tf
+
+from tfpn.math.steerable.radial import waves
+
+
+def profiles(distance, flows, parity, orders, spectra):
+    """Functions of the distance by their transforms at the nodes.
+
+    The flows' reach decides which series. Waves are computed again for gradients: they are larger
+    than all else, and XLA would hold those of every series.
+
+    Args:
+        distance: in units of the flows', [B, M, N], a constant.
+        flows: `tfpn.math.steerable.flows.Flows`.
+        parity: of all orders, 0 for even and 1 for odd ones.
+        orders: for each group of profiles the orders of its E entries.
+        spectra: for each group [..., E, Q] in float64.
+
+    Returns:
+        [B, M, rows, N] in the distance's dtype: the profiles of all groups after one another, each
+        in the order of the axes [..., E].
+    """
+    resolution, level = flows.resolution, flows.level
+
+    def series(index, distance, spectra):
+        coefficients = [
+            _coefficients(part, some, flows, index)
+            for part, some in zip(spectra, orders, strict=True)
+        ]
+        # One product serves all groups, so the waves are read once.
+        coefficients = tf.cast(tf.concat(coefficients, axis=0), distance.dtype)
+        return tf.matmul(coefficients, waves(distance, parity, resolution, index))
+
+    def chosen(function):
+        levels = range(len(resolution.terms))
+        return tf.switch_case(level, [functools.partial(function, index) for index in levels])
+
+    @tf.custom_gradient
+    def apply(*spectra):
+        def gradient(upstream):
+            def by_spectra(index):
+                with tf.GradientTape() as tape:
+                    tape.watch(spectra)
+                    found = series(index, tf.cast(distance, flows.dtype), spectra)
+                return tape.gradient(found, spectra, tf.cast(upstream, flows.dtype))
+
+            return chosen(by_spectra)
+
+        return chosen(lambda index: series(index, distance, spectra)), gradient
+
+    return apply(*spectra)
+
+
+def _coefficients(spectra, orders, flows, level):
+    """[..., E, Q] -> the series of a group's entries, [rows, J]."""
+    found = [
+        tf.tensordot(part, tf.constant(flows.series_matrix(order, level)), [[-1], [1]])
+        for order, part in zip(orders, tf.unstack(spectra, axis=-2), strict=True)
+    ]
+    return tf.reshape(tf.stack(found, axis=-2), [-1, flows.resolution.terms[level]])
