@@ -339,7 +339,6 @@ def test_configuration_holds_every_argument():
         "num_blocks": 1,
         "num_basis": 1,
         "in_fields": [[0, 1], [1, 1]],
-        "spatial_dim": 2,
         "flow": None,  # in test_steerable_flows.py
         "constraint": "free",
         "uncertainty": "none",
@@ -358,7 +357,7 @@ def test_configuration_holds_every_argument():
         "dtype": "float64",
         "name": "given",
         "trainable": False,
-    } | {"conditioning": "local", "block_size": 40, "neighbors": 60}
+    } | {"conditioning": "local", "block_size": 40, "neighbors": 60, "spatial_dim": 2}
     assert other.keys() == inspect.signature(SteerablePNCNN.__init__).parameters.keys() - {"self"}
     model = SteerablePNCNN(**other)
     config = json.loads(json.dumps(model.get_config()))
@@ -385,7 +384,6 @@ def test_configuration_holds_every_argument():
         ({"seed": 1.7}, "seed must be a whole number >= 0 or None, found 1.7"),
         ({"copies": 0}, "copies must be a positive whole number, found 0"),
         ({"num_blocks": 1.5}, "num_blocks must be a positive whole number"),
-        ({"spatial_dim": 4}, "spatial_dim must be 2 for fields on the plane or 3"),
         ({"spatial_dim": 3, "pooling": DISC}, "a disc needs points of the plane"),
         ({"num_basis": 0}, "num_basis must be a positive whole number"),
         ({"constraint": "none"}, "constraint must be one of"),
