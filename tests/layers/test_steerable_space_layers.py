@@ -114,7 +114,7 @@ def test_errors_name_the_argument():
         layers.SteerableMix(SO2.irrep(1), spatial_dim=3)
 
 
-def test_a_trained_network_of_vectors_turns_and_is_saved(tmp_path):
+def test_a_trained_network_of_vectors_turns_and_is_saved(tmp_path, eagerly):
     """Vectors in and out at query points; float64 to rounding, and float32."""
     rng = np.random.default_rng(1)
     x = make_input({1: 1}, "float32", examples=4, size=8)
