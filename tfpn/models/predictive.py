@@ -10,7 +10,7 @@ import tensorflow as tf
 from tfpn.checks import check_count
 from tfpn.contract import KEYS, check_query
 from tfpn.math.uncertainty import UNCERTAINTY
-from tfpn.models.shown import in_batches, predict_shown
+from tfpn.models.shown import run_shown
 from tfpn.models.temperature import calibrate_classifier
 from tfpn.models.variance_fit import fit_variance
 from tfpn.progress import Progress
@@ -36,6 +36,9 @@ class Predictive(Mixin):
     TensorFlow Probability and SciPy's statistics are loaded when they are first needed: training
     needs neither, and they take time and memory.
     """
+
+    # Runs a part of the model on checked data. `tfpn.exporting.FrozenModel` has a way of its own.
+    _run = staticmethod(run_shown)
 
     @property
     def finite_variance(self) -> bool:
@@ -168,12 +171,10 @@ class Predictive(Mixin):
         return np.exp(np.asarray(self._calibration, np.float64))[:, list(self._calibrated)]
 
     def _predicted(self, network, x, batch_size, verbose):
-        """Keras's predict for this model or a part of it, after checks."""
+        """The outputs of this model or a part of it, after checks."""
         x = self._checked(x)
         self._warn_of_few_readings(x, stacklevel=3)
-        if isinstance(x, dict):
-            x = in_batches(network, x, check_count("batch_size", batch_size))
-        return predict_shown(network, x, verbose)
+        return self._run(network, x, check_count("batch_size", batch_size), verbose)
 
     def predict_distribution(
         self, x: Observations, batch_size: int = 32, verbose: Verbose = "auto"

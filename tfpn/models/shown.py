@@ -41,6 +41,13 @@ def predict_shown(
         return network.predict(data, verbose=0, callbacks=callbacks, steps=steps)
 
 
+def run_shown(network: Model, x: Any, batch_size: int, verbose: Verbose) -> Any:
+    """`predict_shown` of arrays, or of a data set with batches of its own."""
+    if isinstance(x, dict):
+        x = in_batches(network, x, batch_size)
+    return predict_shown(network, x, verbose)
+
+
 def in_batches(network: Model, x: Observations, batch_size: int) -> Any:
     """Arrays as batches in the inputs' dtype, which Keras would cast to its own float type.
 
