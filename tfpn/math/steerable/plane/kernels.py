@@ -11,7 +11,7 @@ from tfpn.math.steerable.fields import width
 from tfpn.math.steerable.series import profiles as profiles_of
 
 
-def cross_kernels(query, points, flows, all_groups):
+def cross_kernels(query, points, flows, groups):
     """Prior covariances of the flows' entries at query points with the fields at points.
 
     Args:
@@ -19,7 +19,7 @@ def cross_kernels(query, points, flows, all_groups):
             resolution of the series and the dtype of their gradients.
         points: x_n [B, N, 2].
         flows: `PlaneFlows` of K generators.
-        all_groups: from `groups`.
+        groups: from `tfpn.math.steerable.plane.harmonics.groups`.
 
     Returns:
         For each group the real and imaginary parts of its entries D(x_m - x_n), [B, M, 2 K E, N] in
@@ -28,8 +28,8 @@ def cross_kernels(query, points, flows, all_groups):
     """
     scale = tf.cast(1.0 / flows.unit, query.dtype)
     offset = [(query[:, :, None, axis] - points[:, None, :, axis]) * scale for axis in (0, 1)]
-    orders = [tuple(entry.order for entry in group.entries) for group in all_groups]
-    spectra = [flows.spectra(group) for group in all_groups]
+    orders = [tuple(entry.order for entry in group.entries) for group in groups]
+    spectra = [flows.spectra(group) for group in groups]
     x, y = map(tf.stop_gradient, offset)
     kernels = _kernels(x, y, flows, orders, spectra)
     return _with_gradient(offset, kernels, flows, orders, spectra)
@@ -175,12 +175,12 @@ def _turn(profiles, cosine, sine):
     return tf.reshape(turned, tf.shape(profiles))
 
 
-def real_matrix(kernels, all_groups, frequencies):
+def real_matrix(kernels, groups, frequencies):
     """The map of the real channels from its entries [P, 1, rows, 1], as [P, r, r]."""
     starts = np.cumsum([0, *map(width, frequencies)])
     start = {m: int(at) for m, at in zip(frequencies, starts, strict=False)}
     blocks = []
-    for group in all_groups:
+    for group in groups:
         for part, entry in itertools.product((0, 1), group.entries):
             block = np.zeros(2 * [starts[-1]])
             out, inside = start[entry.out], start[group.inside]

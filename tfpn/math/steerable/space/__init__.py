@@ -41,27 +41,12 @@ from tfpn.math.steerable.space.flows import SpaceFlows, groups
 from tfpn.math.steerable.space.kernels import cross_kernels, real_matrix
 from tfpn.math.steerable.space.responses import covariance_features, fields_of
 
-
-class Space(Harmonics):
-    """Fields that SO(3) rotates, by spin."""
-
-    dim = 3
-    flow_type = SpaceFlows
-
-    def groups(self, outs, insides):
-        return groups(outs, insides)
-
-    def kernels(self, query, points, flows, groups):
-        return cross_kernels(query, points, flows, groups)
-
-    def fields_of(self, mean, group, count, copies):
-        return fields_of(mean, group, count, copies)
-
-    def covariance_features(self, explained, flows, group, out):
-        return covariance_features(explained, flows, group, out)
-
-    def real_matrix(self, kernels, groups, frequencies):
-        return real_matrix(kernels, groups, frequencies)
-
-
-SPACE = Space()
+SPACE = Harmonics(
+    dim=3,
+    flow_type=SpaceFlows,
+    groups=groups,
+    kernels=cross_kernels,
+    fields_of=fields_of,
+    covariance_features=covariance_features,
+    real_matrix=real_matrix,
+)

@@ -9,14 +9,14 @@ from tfpn.math.steerable.space.flows import coupled_spins
 from tfpn.math.steerable.space.spherical import couplings, products, spherical_harmonics
 
 
-def cross_kernels(query, points, flows, all_groups):
+def cross_kernels(query, points, flows, groups):
     """`tfpn.math.steerable.interface.Harmonics.kernels`.
 
     Returns:
         For each group [B, M rows, K, N], the rows of one query point after one another.
     """
-    outs = all_groups[0].outs
-    pairs = [(out, inside) for inside in _insides(all_groups) for out in outs]
+    outs = groups[0].outs
+    pairs = [(out, inside) for inside in _insides(groups) for out in outs]
     # For each L the pairs that have it.
     coupled: dict = {}
     for pair, entries in zip(pairs, flows.entries(pairs), strict=True):
@@ -33,7 +33,7 @@ def cross_kernels(query, points, flows, all_groups):
             parts.append(waves[spin][:, :, :, place : place + flows.count])
         blocks[pair] = _coupled(tf.concat(parts, axis=2), pair)
     found = []
-    for group in all_groups:
+    for group in groups:
         parts = []
         for out in outs:
             start = group.component * (2 * out + 1)
@@ -44,8 +44,8 @@ def cross_kernels(query, points, flows, all_groups):
     return found
 
 
-def _insides(all_groups):
-    return tuple(dict.fromkeys(group.inside for group in all_groups))
+def _insides(groups):
+    return tuple(dict.fromkeys(group.inside for group in groups))
 
 
 def _coupled(waves, pair):
@@ -149,7 +149,7 @@ def _directions(offset, highest):
     return squared * inverse, [tf.stack(part, axis=2) for part in harmonics]
 
 
-def real_matrix(kernels, all_groups, spins):
+def real_matrix(kernels, groups, frequencies):
     """`tfpn.math.steerable.interface.Harmonics.real_matrix` of [P, rows, 1, 1]."""
     columns = [kernel[:, :, 0, 0] for kernel in kernels]
     return tf.stack(columns, axis=-1)
