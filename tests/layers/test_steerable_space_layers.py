@@ -103,8 +103,16 @@ def test_variances_of_gates_are_those_of_samples():
 
 def test_errors_name_the_argument():
     x = make_input({0: 2})
-    with pytest.raises(ValueError, match="needs points of the plane .* spatial_dim=2"):
-        layers.SteerablePNConv({0: 1})(x)
+    plane = {**x, "points": x["points"][..., :2]}
+    for kind in (
+        layers.SteerablePNConv, layers.GatedReLU, layers.SteerableMix, layers.SteerableNormalization
+    ):  # fmt: skip
+        name = kind.__name__
+        found = r"found \(2, 6, 3\); give spatial_dim=2"
+        with pytest.raises(ValueError, match=f"{name} .* needs points of the plane .*{found}"):
+            kind({0: 2})(x)
+        with pytest.raises(ValueError, match=rf"{name} .* needs points in space \[B, N, 3\]"):
+            kind({0: 2}, spatial_dim=3)(plane)
     with pytest.raises(ValueError, match="spatial_dim must be 2 .* found 4"):
         layers.SteerablePNConv({0: 1}, spatial_dim=4)
     with pytest.raises(ValueError, match="takes the fields .* 3 channels, found 2"):

@@ -9,7 +9,7 @@ from tfpn.types import FieldsLike, Mixin
 
 
 class FieldsMixin(Mixin):
-    """Checks of field types, for a layer with ``name`` and ``spatial_dim``.
+    """Checks of field types and points, for a layer with ``name`` and ``spatial_dim``.
 
     Lets a SavedModel hold its kernels.
     """
@@ -31,6 +31,17 @@ class FieldsMixin(Mixin):
                 f"channels, found {channels} channels."
             )
         return fields
+
+    def _check_shapes(self, shapes):
+        dim, channels = super()._check_shapes(shapes)
+        if dim != self.spatial_dim:
+            where = {2: "of the plane", 3: "in space"}[self.spatial_dim]
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r} needs points {where} "
+                f"[B, N, {self.spatial_dim}], found {tuple(shapes['points'])}; give spatial_dim=2 "
+                "for fields on the plane and 3 for fields in space."
+            )
+        return dim, channels
 
     def _check_shapes_beside(self, shapes):
         known = {UNCERTAINTY[name].key for name in steerable()}

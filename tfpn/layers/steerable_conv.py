@@ -222,13 +222,6 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
 
     def build(self, observations_shape: Any, query_shape: Any = None) -> None:
         dim, channels = self._built_for = self._check_shapes(observations_shape)
-        if dim != self.spatial_dim:
-            where = {2: "of the plane", 3: "in space"}[self.spatial_dim]
-            raise ValueError(
-                f"{type(self).__name__} {self.name!r} needs points {where} "
-                f"[B, N, {self.spatial_dim}], found {tuple(observations_shape['points'])}; give "
-                "spatial_dim=2 for fields on the plane and 3 for fields in space."
-            )
         if query_shape is not None:
             self._check_query(query_shape, observations_shape["points"])
         self._input = self._input_fields(self.in_fields, channels)
