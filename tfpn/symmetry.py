@@ -85,15 +85,15 @@ def check_equivariance(
             variance, it compares the mean and variance of that.
         x: the observations dict of the model. A field regressor, or a convolution that you want to
             evaluate elsewhere, takes a key "query", [B, M, d] or [1, M, d].
-        group: `equivariance.SO2`, `O2`, `Cyclic(n)` or `Dihedral(n)`, or any other group that acts
-            on the points' space.
+        group: `equivariance.SO2`, `O2`, `Cyclic(n)` or `Dihedral(n)`, `SO3` in space, or any other
+            group that acts on the points' space.
         n: number of random elements. None of them is the identity.
         rep_in, rep_out: how the group acts on the channels of input and output: a field type as in
             `tfpn.layers.SteerablePNConv`, such as ``{0: 2, 1: 1}``, or a representation. The
             default is what ``model`` says, or scalars if it says nothing. For several outputs
             ``rep_out`` may be a dict from their names.
         centre: a point [d] that the group leaves in place. The default is the centre of the disc
-            that the model pools over, or else the mean of the observed points.
+            or ball that the model pools over, or else the mean of the observed points.
         batch_size: number of examples at a time.
         seed: seed of the random elements.
 
@@ -260,9 +260,9 @@ def _plain(element):
 
 def _centre(model, x):
     for layer in (model, *getattr(model, "layers", ())):
-        disc = getattr(layer, "disc", None)
-        if disc:
-            return disc["centre"]
+        ball = getattr(layer, "disc", None) or getattr(layer, "ball", None)
+        if ball:
+            return ball["centre"]
     observed = np.isfinite(x["variance"]).any(-1)
     if not observed.any():
         raise ValueError("x holds no observed point; give at least one.")

@@ -61,7 +61,7 @@ class Representation(Protocol):
 KernelLike: TypeAlias = str | Mapping[str, Any] | Configurable
 # An activation by its name, an `Activation`, a function, or the table of a saved one.
 ActivationLike: TypeAlias = str | Mapping[str, Any] | Configurable | Callable[..., Any]
-# "space", a box (low, high), or a disc {"centre": ..., "radius": ...}.
+# "space", a box (low, high), or a disc or ball {"centre": ..., "radius": ...}.
 Pooling: TypeAlias = str | Sequence[Any] | Mapping[str, Any]
 # {frequency: copies}, pairs of both, a number of scalars, or a representation.
 FieldsLike: TypeAlias = int | Mapping[int, int] | Sequence[Any] | Representation

@@ -1,15 +1,20 @@
 """Layers and networks of fields in space: exact under rotations, saved and trained."""
 
 import keras
+import keras_tuner
 import numpy as np
 import pytest
 import scipy.special
+import tensorflow as tf
 from layer_harness import perturb
 
 import tfpn
+import tfpn.tuning
 from equivariance import SO2, SO3
-from tfpn import layers
+from tfpn import layers, recipes
 from tfpn.math.steerable import count_channels, read_fields
+from tfpn.models.head import domain_unit
+from tfpn.models.query_grid import grid
 
 FIELDS = {0: 3, 1: 2, 2: 1}
 SMALL = {0: 2, 1: 1}
@@ -147,12 +152,84 @@ def test_a_trained_network_of_vectors_turns_and_is_saved(tmp_path, eagerly):
     assert tfpn.check_equivariance(exact, x, SO3, n=2).largest < 1e-10
 
 
-def test_logits_of_a_classifier_stay():
+def small(num_classes=3, **changes):
+    arguments = {
+        "copies": 1, "frequencies": (0, 1), "num_blocks": 1, "num_basis": 1, "spacing": 0.4,
+        "seed": 0, "spatial_dim": 3,
+    }  # fmt: skip
+    return tfpn.models.SteerablePNCNN(num_classes, **{**arguments, **changes})
+
+
+def test_logits_of_a_classifier_stay(eagerly):
+    """Over all of space their means do, about any centre; over a ball, variances do, too."""
     x = make_input({0: 1}, "float64", examples=2, size=8)
-    model = tfpn.models.SteerablePNCNN(
-        3, copies=2, frequencies=(0, 1), num_blocks=1, num_basis=1, spacing=0.4, seed=0,
-        uncertainty="none", spatial_dim=3, dtype="float64",
+    ball = {"centre": [0.6, 0.4, 0.5], "radius": 0.6}
+    for pooling, found in (("space", {"values"}), (ball, {"values", "variance"})):
+        model = small(pooling=pooling, dtype="float64")
+        perturb(model)
+        report = tfpn.check_equivariance(model, x, SO3, n=2)
+        assert set(report.errors) == found
+        assert report.largest < 1e-10, (pooling, str(report))
+    assert type(model).from_config(model.get_config()).get_layer("pooling").ball == ball
+    off = tfpn.check_equivariance(model, x, SO3, n=1, centre=(0.2, 0.4, 0.5))
+    assert off.largest > 1e-3  # another centre than the ball's
+
+
+def test_draws_of_a_classifier_over_a_ball_have_its_moments(eagerly):
+    """IntegralPooling of draws: their mean and variance are those without draws, to 5 errors."""
+    rng = np.random.default_rng(0)
+    points, values = rng.uniform(size=(1, 6, 3)), rng.normal(size=(1, 6, 1))
+    noise = 0.3 * rng.normal(size=(1, 400, 6, 1))
+    x = {"points": points, "values": values, "variance": np.full((1, 6, 1), 0.09)}
+    pool = layers.IntegralPooling(ball=((0.5, 0.5, 0.5), 0.5), length_scale=0.4, dtype="float64")
+    exact = pool(x)
+    draws = pool({**x, "draws": values[:, None] + noise})["draws"][0, :, 0].numpy()
+    mean, variance = float(exact["values"][0, 0]), float(exact["variance"][0, 0])
+    assert abs(draws.mean() - mean) < 5 * np.sqrt(variance / 400)
+    assert abs(draws.var() / variance - 1) < 5 * np.sqrt(2 / 400)
+
+
+def test_a_ball_is_measured_in_units_of_its_own():
+    ball = {"centre": [0.5, 0.5, 0.5], "radius": 0.4}
+    assert domain_unit(ball, 3) ** 3 == pytest.approx(4 / 3 * np.pi * 0.4**3)
+    places, step = grid(ball, 3, 10)
+    assert step == pytest.approx(0.08) and np.max(np.linalg.norm(places - 0.5, axis=-1)) <= 0.4
+    # As many middles of cells as the ball has volumes of cells, but for those at its edge.
+    assert abs(len(places) / (np.pi / 6 * 1000) - 1) < 0.05
+    with pytest.raises(ValueError, match="for parts of a ball it has no formula; use"):
+        layers.IntegralPooling(ball=ball, conditioning="local")
+    with pytest.raises(ValueError, match="ball must be .* 3 finite coordinates"):
+        layers.IntegralPooling(ball=((0.0, 0.0), 1.0))
+
+
+def test_a_search_trains_it(eagerly, tmp_path):
+    sections = {"model": {"name": "SteerablePNCNN"}, "training": {"epochs": 1}, "augmentation": {}}
+    fixed = {
+        key: value for key, value in small().get_config().items()
+        if key in ("spatial_dim", "frequencies", "num_blocks", "num_basis", "copies", "seed")
+    }  # fmt: skip
+    hypermodel = tfpn.tuning.PNCNNHyperModel(
+        recipes.Recipe("fields", sections, "here"), num_classes=2, **fixed
+    )
+    # Of the ways to carry uncertainty those that fields have.
+    assert hypermodel.space["model.uncertainty"] == ["diagonal", "none", "sampled"]
+    tuner = keras_tuner.RandomSearch(
+        hypermodel, keras_tuner.Objective("val_nll", "min"), max_trials=1, seed=0,
+        directory=tmp_path,
     )  # fmt: skip
-    report = tfpn.check_equivariance(model, x, SO3, n=2)
-    assert report.errors.keys() == {"values"}
-    assert report.largest < 1e-10, str(report)
+    data = make_input({0: 1}, "float32", size=5), np.array([0, 1])
+    tuner.search(*data, validation_data=data, verbose=0)
+    (trial,) = tuner.oracle.get_best_trials()
+    assert np.isfinite(trial.score)
+
+
+@pytest.mark.graphs
+def test_exported_for_serving(tmp_path):
+    model = small()
+    perturb(model)
+    model.export(tmp_path / "served", verbose=False)
+    served = tf.saved_model.load(tmp_path / "served")
+    for examples, size in ((2, 5), (3, 7)):
+        x = make_input({0: 1}, "float32", examples, size)
+        found = served.serve({key: tf.constant(array) for key, array in x.items()})
+        np.testing.assert_allclose(found, model(x), rtol=1e-4, atol=1e-5)

@@ -46,6 +46,13 @@ MODELS = {
     "grid": (2, points(2, query=5, pooling=(0.0, 1.0))),
     "series": (1, series(query="union", windows=2)),
     "series at times": (1, series(query=12, missingness="intensity")),
+    "steerable in space": (
+        3,
+        lambda local: tfpn.models.SteerablePNCNN(
+            3, copies=1, num_blocks=1, num_basis=1, frequencies=(0, 1), seed=0, spacing=0.2,
+            dtype="float64", spatial_dim=3, **local,
+        ),
+    ),
     "steerable": (
         2,
         lambda local: tfpn.models.SteerablePNCNN(

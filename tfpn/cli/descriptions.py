@@ -101,7 +101,7 @@ It holds for regression and fields:
   by_target         the same for each target, if there are several
 
 nll, crps and coverage_95 need predicted deviations. A regression predicts them if its
-pooling is a box or a disc, and the run calibrates them on the validation data, if any. For
+pooling is a box, disc or ball, and the run calibrates them on the validation data, if any. For
 several runs, such as those of several seeds, it prints the figures of each, their mean and
 their standard deviation (with n - 1).
 

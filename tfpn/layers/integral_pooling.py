@@ -12,25 +12,32 @@ from tfpn.checks import check_positive
 from tfpn.layers.base import GPPosteriorLayer
 from tfpn.layers.conditioning import BLOCK_SIZE, NEIGHBORS, Conditioned
 from tfpn.layers.drawing import Drawing
+from tfpn.math.kernels.kernel import one_region
 from tfpn.math.missing import penalty
 from tfpn.math.posterior import floored_variance
 from tfpn.math.uncertainty import carried_by
 from tfpn.types import Config, KernelLike, Observations, Tensor, Trains
 
+# Regions with a centre, and its number of coordinates.
+BALLS = {"disc": 2, "ball": 3}
+
 
 @keras.saving.register_keras_serializable(package="tfpn")
 class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
-    """Integral of each channel's GP posterior over the whole space, a box or a disc (appendix).
+    """Integral of each channel's GP posterior over the whole space, a box, a disc or a ball.
 
     Over R^d the mean is ``a 1^T (K + S)^-1 y`` with ``a = s^2 (2 pi l^2)^(d/2)`` and the variance
-    is infinite. Over a box or disc both are finite: for a box by products of normal CDFs, for a
-    disc of the plane by Marcum's Q function (`tfpn.math.disc_integrals`). Rotations change nothing
-    over R^d, nor over a disc if they are about its centre. They do change the result over a box.
+    is infinite (the paper's appendix). Over a box, a disc of the plane or a ball in space both are
+    finite (`tfpn.math.box_integrals`, `tfpn.math.disc_integrals`, `tfpn.math.ball_integrals`).
+    Rotations change nothing over R^d, nor over a disc or ball if they are about its centre. They do
+    change the result over a box.
 
     Args:
         box: ``(low, high)``, each a number or a list of d numbers in units of the points.
         disc: ``(centre, radius)``, the centre's two coordinates and a number in units of the
-            points, or a dict of the two. Without box and disc the integral is over the whole space.
+            points, or a dict of the two.
+        ball: the same in space, with three coordinates. Without box, disc and ball the integral is
+            over the whole space.
         unit: unit of length that the integral is taken in, a weight that is not trained. 1 gives
             the integral itself; the d-th root of the domain's volume gives the average over the
             domain, which does not depend on the unit of the coordinates.
@@ -40,7 +47,7 @@ class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
             the whole space or of a joint covariance are computed in float32.
         conditioning, block_size, neighbors: as in `PNConv`. With "local" the integral is the sum of
             those of the blocks' posteriors, each over the block's part of the space, the box or the
-            disc.
+            disc. A ball needs "exact".
         num_waves, stream, seed: for an input with draws, as in `PNConv`.
         signal_std, length_scale, observation_noise, noise, kernel, marginal_likelihood_weight,
             marginal_likelihood_trains: as in `PNConv`.
@@ -70,6 +77,7 @@ class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
         *,
         box: Sequence[Any] | None = None,
         disc: Mapping[str, Any] | None = None,
+        ball: Mapping[str, Any] | None = None,
         unit: float = 1.0,
         spacing: float = 0.1,
         signal_std: float = 1.0,
@@ -103,10 +111,16 @@ class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
         )
         self._take_draws(seed, stream, num_waves)
         self._take_conditioning(conditioning, block_size, neighbors)
-        if box is not None and disc is not None:
-            raise ValueError(f"give box or disc, not both: found box={box!r} and disc={disc!r}.")
+        one_region(box=box, disc=disc, ball=ball)
         self.box = None if box is None else read_box(box)
-        self.disc = None if disc is None else read_disc(disc)
+        self.disc = None if disc is None else read_ball("disc", disc)
+        self.ball = None if ball is None else read_ball("ball", ball)
+        if self.ball and self.neighbourhoods is not None:
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r}: conditioning='local' integrates over each "
+                "block's part of the region, and for parts of a ball it has no formula; use "
+                "conditioning='exact', or pool over the space or a box."
+            )
 
     def build(self, observations_shape: Any) -> None:
         dim, channels = self._built_for = self._check_shapes(observations_shape)
@@ -116,11 +130,14 @@ class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
                     f"{type(self).__name__} {self.name!r}: box sides must be numbers or lists of "
                     f"{dim} numbers for points {tuple(observations_shape['points'])}, found {side}."
                 )
-        if self.disc and dim != 2:
-            raise ValueError(
-                f"{type(self).__name__} {self.name!r}: a disc needs points of the plane [B, N, 2], "
-                f"found {tuple(observations_shape['points'])}; use a box."
-            )
+        for name in BALLS.keys() & self._region:
+            if dim != BALLS[name]:
+                where = {"disc": "of the plane", "ball": "in space"}[name]
+                raise ValueError(
+                    f"{type(self).__name__} {self.name!r}: a {name} needs points {where} "
+                    f"[B, N, {BALLS[name]}], found {tuple(observations_shape['points'])}; use a "
+                    "disc in the plane, a ball in space, and a box in other dimensions."
+                )
         self._build_prior(channels)
         way = carried_by(observations_shape)
         self._check_local(way)
@@ -168,12 +185,9 @@ class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
             kernel=dataclasses.replace(kernel, length_scale=kernel.length_scale / unit),
         )
         region = {}
-        if self.box:
-            region["box"] = tuple(tf.constant(side, exact) / unit for side in self.box)
-        if self.disc:
-            region["disc"] = tuple(
-                tf.constant(self.disc[key], exact) / unit for key in ("centre", "radius")
-            )
+        for name, given in self._region.items():
+            parts = (given[key] for key in ("centre", "radius")) if name in BALLS else given
+            region[name] = tuple(tf.constant(part, exact) / unit for part in parts)
         if beside is not None:
             beside = tf.cast(beside, exact)
         if self.neighbourhoods is None:
@@ -195,9 +209,14 @@ class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
         return dataclasses.replace(way, **self._draw_options(training)) if way.draws else way
 
     @property
+    def _region(self):
+        """The region by its argument's name; empty for the whole space."""
+        return one_region(box=self.box, disc=self.disc, ball=self.ball)
+
+    @property
     def _is_finite(self):
         """Whether the integral has a finite variance."""
-        return self.box is not None or self.disc is not None
+        return bool(self._region)
 
     def _floored(self, observed):
         """The variance, raised so that the features' dtype resolves it together with the noise."""
@@ -220,6 +239,7 @@ class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
             **self._conditioning_config(),
             "box": self.box,
             "disc": self.disc,
+            "ball": self.ball,
             "unit": self.unit,
             "spacing": self.spacing,
         }
@@ -241,22 +261,23 @@ def read_box(box: Any) -> tuple[Any, Any]:
     )
 
 
-def read_disc(disc: Any) -> dict[str, Any]:
-    """``disc`` (a pair or a dict) as a dict of numbers, for saving."""
+def read_ball(name: str, given: Any) -> dict[str, Any]:
+    """A disc or ball, by its ``name`` (a pair or a dict), as a dict of numbers, for saving."""
+    size = BALLS[name]
     try:
-        if isinstance(disc, dict):
-            if set(disc) != {"centre", "radius"}:
+        if isinstance(given, dict):
+            if set(given) != {"centre", "radius"}:
                 raise ValueError
-            pair = disc["centre"], disc["radius"]
+            pair = given["centre"], given["radius"]
         else:
-            pair = disc
+            pair = given
         centre, radius = (np.asarray(part, dtype=float) for part in pair)
-        if centre.shape == (2,) and np.all(np.isfinite(centre)) and radius.shape == ():
+        if centre.shape == (size,) and np.all(np.isfinite(centre)) and radius.shape == ():
             if 0.0 < radius < np.inf:
                 return {"centre": centre.tolist(), "radius": float(radius)}
     except (TypeError, ValueError):
         pass
     raise ValueError(
-        "disc must be (centre, radius), or a dict of the two, with two finite coordinates and a "
-        f"positive number, found {disc!r}."
+        f"{name} must be (centre, radius), or a dict of the two, with {size} finite coordinates "
+        f"and a positive number, found {given!r}."
     )

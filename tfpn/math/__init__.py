@@ -17,6 +17,7 @@ from tfpn.math.convolution import (
 )
 from tfpn.math.coupled import coupled_kernel
 from tfpn.math.kernels import (
+    ball_integrals,
     box_integrals,
     diffused_kernel,
     disc_integrals,
@@ -34,6 +35,7 @@ from tfpn.math.steerable import steerable_convolve, steerable_kernel
 from tfpn.math.uncertainty.joint import rectified_joint_covariance
 
 __all__ = [
+    "ball_integrals",
     "bivariate_normal_cdf",
     "box_integrals",
     "condition",

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tfpn.checks import require_rank
 from tfpn.math.arguments import read_observed
+from tfpn.math.kernels.kernel import one_region
 from tfpn.math.operator import Operator
 from tfpn.math.process import process_covariance, process_marginals
 from tfpn.math.stochastic import ESTIMATORS, PROBES, Estimator
@@ -297,12 +298,13 @@ def integrate(
     kernel: KernelLike = "rbf",
     box: Any = None,
     disc: Any = None,
+    ball: Any = None,
     noise: str = "shared",
     observation_variance: Tensor = 0.0,
     marginal_likelihood_trains: Trains = "all",
     double_precision: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Integral of each channel's GP posterior over R^d, a box or a disc (appendix on pooling).
+    """Integral of each channel's GP posterior over R^d, a box, a disc or a ball (the appendix).
 
         mean = (P k)(X) (K + S)^-1 y        variance = P k P' - (P k)(X) (K + S)^-1 (P k)(X)^T
 
@@ -311,7 +313,8 @@ def integrate(
     Args:
         points, values, variance: the observations, as in `convolve`.
         box: ``(low, high)``, each a scalar or [d].
-        disc: ``(centre, radius)``, [2] and a scalar. Without box and disc the region is R^d.
+        disc, ball: ``(centre, radius)``: [2] for a disc of the plane or [3] for a ball in space,
+            and a scalar. Without box, disc and ball the region is R^d.
         signal_std, length_scale: scalars.
         kernel, noise, observation_variance, marginal_likelihood_trains, double_precision: as in
             `convolve`.
@@ -339,7 +342,7 @@ def integrate(
             "integrate takes one prior for all channels: give scalars for signal_std and "
             f"length_scale, found the shape {observed.kernel.signal_std.shape}."
         )
-    region = {key: given for key, given in (("box", box), ("disc", disc)) if given is not None}
+    region = one_region(box=box, disc=disc, ball=ball)
     mean, variance, _, nll = Diagonal().integrate(observed, region, None)
     return mean, variance, nll
 

@@ -1,7 +1,8 @@
 """Draws of Gaussian process priors as sums of plane waves (random Fourier features).
 
 A stationary prior is a mean over its spectrum of plane waves with random amplitudes. Every plane
-wave is an eigenfunction of a flow ``exp(D)``. Its integral over a box or a disc has a closed form.
+wave is an eigenfunction of a flow ``exp(D)``. Its integral over a box, disc or ball has a
+closed form.
 With F frequencies omega_j, and with standard normal a_j and b_j for each channel,
 
     f(x)           = s / sqrt(F) sum_j a_j cos(omega_j . x) + b_j sin(omega_j . x)
@@ -24,6 +25,7 @@ import tensorflow as tf
 
 from tfpn.math.channels import mix_channels
 from tfpn.math.kernels import Kernel
+from tfpn.math.kernels.balls import ball_volume, bessel_ratio
 from tfpn.math.random import normal, uniform
 from tfpn.math.shapes import reshape, sizes
 from tfpn.types import Tensor
@@ -60,7 +62,7 @@ class Waves:
         """The functions' integrals over a region, [B, S, c].
 
         Args:
-            region: dict of a ``box`` or a ``disc``, as in `Kernel.integrals`.
+            region: dict of a ``box``, ``disc`` or ``ball``, as in `Kernel.integrals`.
         """
         dim = self.frequencies.shape[-1]
         if "box" in region:
@@ -68,10 +70,13 @@ class Waves:
             middle, half = 0.5 * (low + high), 0.5 * (high - low)
             factor = tf.reduce_prod(2.0 * half * _sinc(self.frequencies * half), axis=-1)
         else:
-            middle, radius = region["disc"]
-            distance = radius * tf.norm(self.frequencies, axis=-1)
-            wide = 2.0 * math.pi * _bessel_ratio(tf.cast(distance, tf.float64))
-            factor = tf.square(radius) * tf.cast(wide, radius.dtype)
+            ((name, (middle, radius)),) = region.items()
+            distance = tf.cast(radius * tf.norm(self.frequencies, axis=-1), tf.float64)
+            # The mean of a wave over the region, relative to the wave at its centre.
+            share = (
+                2.0 * _bessel_ratio(distance) if name == "disc" else 3.0 * bessel_ratio(distance)
+            )
+            factor = ball_volume(radius, dim) * tf.cast(share, radius.dtype)
         factor = factor[None, :, None]
         middle = tf.zeros_like(self.centre) + middle
         cosines, sines = self._cosines(middle)

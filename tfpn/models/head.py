@@ -9,9 +9,13 @@ import tensorflow as tf
 
 from tfpn.checks import check_count
 from tfpn.layers import IntegralPooling
-from tfpn.layers.integral_pooling import read_box, read_disc
+from tfpn.layers.integral_pooling import BALLS, read_ball, read_box
+from tfpn.math.kernels.balls import ball_volume
 from tfpn.math.uncertainty import Uncertainty
 from tfpn.types import Config, DType, Layer, Pooling, Tensor
+
+# The names of regions with a centre, by its number of coordinates.
+_BALLS = {size: name for name, size in BALLS.items()}
 
 
 def points_dtype(policy: DType) -> str:
@@ -20,29 +24,31 @@ def points_dtype(policy: DType) -> str:
 
 
 def read_pooling(pooling: Pooling) -> Any:
-    """Reads "space", a box as two lists or numbers, or a disc as a dict, for saving."""
+    """Reads "space", a box as two lists or numbers, or a disc or ball as a dict, for saving."""
     if isinstance(pooling, str) and pooling == "space":
         return pooling
     try:
         if isinstance(pooling, Mapping):
-            return read_disc(pooling)
+            name = _BALLS.get(len(pooling["centre"]), "disc")
+            return read_ball(name, pooling)
         if not isinstance(pooling, str):
             return list(read_box(pooling))
-    except ValueError:
+    except (KeyError, TypeError, ValueError):
         pass
     raise ValueError(
         "pooling must be 'space' or a box (low, high) with low < high, such as (0.0, 1.0), or a "
-        "disc of the plane {'centre': (x, y), 'radius': r} with r > 0, "
+        "disc of the plane {'centre': (x, y), 'radius': r} or a ball in space "
+        "{'centre': (x, y, z), 'radius': r} with r > 0, "
         f"found {pooling!r}."
     )
 
 
 def domain_unit(pooling: Any, dim: int) -> float | None:
-    """The d-th root of the volume of a box or disc; None for the whole space."""
+    """The d-th root of the volume of a box, disc or ball; None for the whole space."""
     if pooling == "space":
         return None
     if isinstance(pooling, dict):
-        return np.sqrt(np.pi) * pooling["radius"]
+        return ball_volume(1.0, dim) ** (1.0 / dim) * pooling["radius"]
     sides = np.subtract(*pooling[::-1]) * np.ones(dim)
     return np.prod(sides) ** (1.0 / dim)
 
@@ -51,7 +57,8 @@ def pooling_layer(pooling: Pooling, **arguments: Any) -> Any:
     """The `IntegralPooling` of a region from `read_pooling`; the arguments are the layer's."""
     domain: dict[str, Any] = {}
     if pooling != "space":
-        domain = {"disc": pooling} if isinstance(pooling, dict) else {"box": pooling}
+        ball = isinstance(pooling, dict)
+        domain = {_BALLS[len(pooling["centre"])] if ball else "box": pooling}
     # Features' variances are not those of measurements, so the least variance of float32 suffices.
     return IntegralPooling(**domain, double_precision=False, **arguments)
 

@@ -182,8 +182,8 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         nearest neighbour. The first convolution sees the raw values, and takes their root mean
         square, too. With ``fit_priors`` it takes the length scale, signal and noise of the largest
         marginal likelihood (`tfpn.fitting.fit_prior`). So it knows the signal, and not only the
-        sampling. The pooling measures its integral in units of its box or disc, or of the volume
-        that the points fill. So neither predictions nor training depend on the unit of the points:
+        sampling. The pooling measures its integral in units of its region, or of the volume that
+        the points fill. So neither predictions nor training depend on the unit of the points:
         drifts and diffusions are learnt in units of the spacing. Nor do they depend on the unit of
         the values, of all channels together or, if each has its own prior, of each channel.
 

@@ -103,7 +103,7 @@ class PNCNN(FieldPrediction, PNNetwork):
         length_per_spacing: initial length scale of every Gaussian process, in units of the spacing.
             `adapt` replaces that of the first one by the fitted one.
         query: where the blocks are evaluated: "observed", at the points of the input; or a number,
-            at so many points along each axis of the box in ``pooling``, or of the disc's square.
+            at so many points along each axis of the box in ``pooling``, or around the disc or ball.
             With more points than were observed, later layers see what goes on in the gaps. With
             "sampled" each draw passes through the gaps as a function of its own. The grid stays
             where it is if you shift the points.
@@ -127,7 +127,7 @@ class PNCNN(FieldPrediction, PNNetwork):
         pooling: "space" integrates over the whole space, with infinite variance. A box ``(low,
             high)`` makes the outputs Gaussian (see `predict_distribution`); each side is a number
             or d numbers in units of the points. So does a disc of the plane, ``{"centre": (x, y),
-            "radius": r}``.
+            "radius": r}``, or a ball in space, with a centre ``(x, y, z)``.
         dtype: policy of the layers. With "float64" give a `tf.data.Dataset`, or call
             ``keras.config.set_floatx("float64")`` first: otherwise `fit` and `predict` convert
             arrays to Keras's floatx before the model sees them.

@@ -93,7 +93,7 @@ class Predictive(Mixin):
             raise ValueError(
                 "calibrate needs a classifier of two or more classes, or a regression model with a "
                 "finite variance: build it with num_classes=2 or more, or with num_classes=None, "
-                "num_outputs=... and a box or disc as its pooling."
+                "num_outputs=... and a box, disc or ball as its pooling."
             )
         if not isinstance(x, dict):
             raise TypeError(f"x must be the model's input dict, found {type(x).__name__}.")

@@ -17,7 +17,7 @@ def read_grid(query: Any, pooling: Any) -> Any:
     """Checks `PNCNN`'s ``query``: "observed", or a number of points along each axis.
 
     Raises:
-        ValueError: for anything else, or for a number without a box or disc.
+        ValueError: for anything else, or for a number without a box, disc or ball.
     """
     if isinstance(query, str) and query == OBSERVED:
         return query
@@ -30,22 +30,22 @@ def read_grid(query: Any, pooling: Any) -> Any:
         ) from error
     if pooling == "space":
         raise ValueError(
-            f"query={query} is a grid of a box or disc: give it as pooling, such as (0, 1), or "
-            f"query={OBSERVED!r}."
+            f"query={query} is a grid of a region: give a box, disc or ball as pooling, such as "
+            f"(0, 1), or query={OBSERVED!r}."
         )
     return query
 
 
 def grid(pooling: Any, dim: int, count: int) -> tuple[Array, float]:
-    """Middles of equal parts of a box or of a disc's square, and the largest step between them.
+    """Middles of equal parts of a box or around a disc or ball, and the largest step between them.
 
     Args:
-        pooling: a box or disc from `read_pooling`.
+        pooling: a box, disc or ball from `read_pooling`.
         dim: d.
         count: number of parts along each axis.
 
     Returns:
-        Points [M, d], and the step. A box has ``count^d`` points, a disc those within it.
+        Points [M, d], and the step. A box has ``count^d`` points, a disc or ball those within it.
 
     Example:
 

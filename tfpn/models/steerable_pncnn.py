@@ -67,10 +67,10 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
     logits or numbers that no rotation changes. With ``out_fields`` a last convolution reads fields
     out at the points of a further input, "query".
 
-    With a pooling over "space" this holds for rotations about any centre, and with a disc for those
-    about its centre. With a box **the network is not invariant**, because a turned box covers
-    another region. Quarter turns of a square about its centre are the exception. For reflections,
-    and to measure all this for a model at hand, see `tfpn.check_equivariance`.
+    With a pooling over "space" this holds for rotations about any centre, and with a disc or ball
+    for those about its centre. With a box **the network is not invariant**, because a turned box
+    covers another region. Quarter turns of a square about its centre are the exception. For
+    reflections, and to measure all this for a model at hand, see `tfpn.check_equivariance`.
 
     The error that remains is rounding: relative to the largest output some 1e-14 in float64, and up
     to 3e-6 in float32. The first convolution computes in float64 inside, because kernels between
@@ -104,7 +104,7 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
         num_basis: flows (coupled PDEs) in each convolution.
         in_fields: type of the input; 1 is one scalar.
         spatial_dim: 2 for the plane, 3 for space. In space ``frequencies=(0, 1)`` costs less than
-            the default, and ``pooling`` cannot be a disc.
+            the default.
         flow: None, or a Keras layer whose ``generator()`` gives C, B and S on one copy of each of
             ``frequencies``, such as one that `equivariance.keras_source` writes. Every flow is then
             a copy of its configuration with its own weights, in units of the spacing (see
@@ -118,7 +118,8 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             dtype: as in `PNCNN`. A kernel other than "rbf" takes some 12 times as long.
         conditioning, block_size, neighbors: as in `PNCNN`; "local" is equivariant up to its error.
         pooling: "space", or a disc ``{"centre": (x, y), "radius": r}``, which makes the outputs
-            Gaussian; or a box ``(low, high)``, see above. Not for ``out_fields``.
+            Gaussian, as does a ball in space, with a centre ``(x, y, z)``; or a box ``(low,
+            high)``, see above. Not for ``out_fields``. A ball needs conditioning="exact".
         seed: seed of the flows' random initial parameters and of draws. None takes one from
             Python's `random` for the flows. All other weights start from Keras's generator. To get
             the same model each time with any ``seed``, call ``keras.utils.set_random_seed(0)``

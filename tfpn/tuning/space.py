@@ -107,6 +107,7 @@ def search_space(recipe: recipes.Recipe, space: Mapping[str, Any] | None = None)
     needed = {
         "takes_channel_noise": model.get("input_noise") == "channel",
         "takes_neighbourhoods": model.get("conditioning") == "local",
+        "is_steerable": model["name"] == "SteerablePNCNN",
     }
     if "model.uncertainty" in found and any(needed.values()):
         # This import loads TensorFlow.

@@ -1,7 +1,7 @@
 """Kernels: their covariances, flows and integrals, and draws from their spectra."""
 
+from tfpn.math.kernels.balls import ball_integrals, disc_integrals
 from tfpn.math.kernels.box import box_integrals, kernel_integral
-from tfpn.math.kernels.disc import disc_integrals
 from tfpn.math.kernels.gaussian import diffused_kernel, rbf_kernel
 from tfpn.math.kernels.kernel import FlowedKernel, Kernel
 from tfpn.math.kernels.mixtures import (
@@ -18,6 +18,7 @@ __all__ = [
     "FlowedKernel",
     "Kernel",
     "ScaleMixture",
+    "ball_integrals",
     "box_integrals",
     "diffused_kernel",
     "disc_integrals",

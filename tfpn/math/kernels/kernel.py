@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 import tensorflow as tf
 
+from tfpn.math.kernels.balls import ball_integrals, disc_integrals
 from tfpn.math.kernels.box import box_integrals, kernel_integral
-from tfpn.math.kernels.disc import disc_integrals
 from tfpn.math.kernels.gaussian import (
     flow_coefficients,
     gaussian_kernel,
@@ -164,23 +164,25 @@ class Kernel:
         exponent = log_peak - 0.5 * tf.reduce_sum(tf.square(white), axis=-1)
         return tf.reduce_sum(tf.square(signal_std) * tf.exp(exponent), axis=-3)
 
-    def integrals(self, points: Tensor, box: Any = None, disc: Any = None) -> tuple[Tensor, Tensor]:
+    def integrals(
+        self, points: Tensor, box: Any = None, disc: Any = None, ball: Any = None
+    ) -> tuple[Tensor, Tensor]:
         """Integrals of the kernel over a region, once and twice, for scalar parameters.
 
         Args:
             points: [..., d].
-            box, disc: ``(low, high)`` or ``(centre, radius)``, as in `box_integrals` and
-                `disc_integrals`. Without both the region is R^d.
+            box: ``(low, high)``, as in `box_integrals`.
+            disc, ball: ``(centre, radius)``, as in `disc_integrals` and `ball_integrals`. Without
+                a box, disc or ball the region is R^d.
 
         Returns:
             (P k)(x_n) of shape [...], and the scalar P k P', which is infinite over R^d.
 
         Raises:
-            ValueError: if both are given, or as in those functions.
+            ValueError: if more than one is given, or as in those functions.
         """
-        if box is not None and disc is not None:
-            raise ValueError(f"give box or disc, not both: found box={box!r} and disc={disc!r}.")
-        once, twice = zip(*(_integrals(points, *term, box, disc) for term in self.terms()),
+        region = one_region(box=box, disc=disc, ball=ball)
+        once, twice = zip(*(_integrals(points, *term, region) for term in self.terms()),
                           strict=True)  # fmt: skip
         return tf.add_n(once), tf.add_n(twice)
 
@@ -293,11 +295,28 @@ class FlowedKernel:
         return tf.add_n([gaussian_of_flows(*term, features) for term in terms])
 
 
-def _integrals(points, signal_std, length_scale, box, disc):
+def one_region(**regions: Any) -> dict[str, Any]:
+    """The region that is given, by its name; an empty dict if all are None, which stands for R^d.
+
+    Raises:
+        ValueError: if more than one is given.
+
+    >>> one_region(box=None, disc=((0.0, 0.0), 1.0))
+    {'disc': ((0.0, 0.0), 1.0)}
+    """
+    found = {name: region for name, region in regions.items() if region is not None}
+    if len(found) > 1:
+        shown = " and ".join(f"{name}={region!r}" for name, region in found.items())
+        raise ValueError(f"give one of {', '.join(regions)}: found {shown}.")
+    return found
+
+
+def _integrals(points, signal_std, length_scale, region):
     prior = {"signal_std": signal_std, "length_scale": length_scale}
-    if box is not None:
-        return box_integrals(points, low=box[0], high=box[1], **prior)
-    if disc is not None:
-        return disc_integrals(points, centre=disc[0], radius=disc[1], **prior)
+    for name, (first, second) in region.items():
+        if name == "box":
+            return box_integrals(points, low=first, high=second, **prior)
+        integrals = {"disc": disc_integrals, "ball": ball_integrals}[name]
+        return integrals(points, centre=first, radius=second, **prior)
     whole = kernel_integral(signal_std, length_scale, points.shape[-1])
     return whole * tf.ones_like(points[..., 0]), tf.constant(float("inf"), points.dtype)

@@ -122,7 +122,8 @@ class Uncertainty(abc.ABC):
 
         Args:
             observed: `tfpn.math.posterior.Observed`.
-            region: dict of a ``box`` or a ``disc``, as in `Kernel.integrals`; empty for R^d.
+            region: dict of a ``box``, ``disc`` or ``ball``, as in `Kernel.integrals`; empty for
+                R^d.
             beside: ``beside`` of the observations, or None.
 
         Returns:
