@@ -45,11 +45,15 @@ def test_onnx_computes_the_same(layers, tmp_path):
 
 
 def test_onnx_of_a_classifier(tmp_path):
-    model = tfpn.models.PNCNN(3, in_channels=2, input_noise="channel", pooling=(0.0, 1.0), **SMALL)
+    ball = {"centre": (0.5, 0.5, 0.5), "radius": 0.6}
+    model = tfpn.models.PNCNN(
+        3, in_channels=2, input_noise="channel", spatial_dim=3, pooling=ball, **SMALL
+    )
     perturb(model)
     tfpn.exporting.onnx(model, tmp_path / "model.onnx")
-    found = run_onnx(tmp_path / "model.onnx", data(points=7))["output"]
-    np.testing.assert_allclose(found, model(data(points=7)), rtol=2e-3, atol=2e-3)
+    x = data(points=7, dim=3)
+    found = run_onnx(tmp_path / "model.onnx", x)["output"]
+    np.testing.assert_allclose(found, model(x), rtol=2e-3, atol=2e-3)
 
 
 def test_onnx_names_what_it_has_not(tmp_path):

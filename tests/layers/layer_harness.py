@@ -311,6 +311,7 @@ OTHER_ARGUMENTS = {
     layers.IntegralPooling: {
         "box": None,
         "disc": {"centre": [0.1, 0.2], "radius": 0.8},
+        "ball": None,
         "double_precision": False,
         **LOCAL,
         "unit": 0.5,

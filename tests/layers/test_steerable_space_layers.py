@@ -195,7 +195,7 @@ def test_a_ball_is_measured_in_units_of_its_own():
     places, step = grid(ball, 3, 10)
     assert step == pytest.approx(0.08) and np.max(np.linalg.norm(places - 0.5, axis=-1)) <= 0.4
     # As many middles of cells as the ball has volumes of cells, but for those at its edge.
-    assert abs(len(places) / (np.pi / 6 * 1000) - 1) < 0.05
+    assert abs(len(places) / (np.pi / 6 * 1000) - 1) < 0.1
     with pytest.raises(ValueError, match="for parts of a ball it has no formula; use"):
         layers.IntegralPooling(ball=ball, conditioning="local")
     with pytest.raises(ValueError, match="ball must be .* 3 finite coordinates"):
@@ -204,10 +204,7 @@ def test_a_ball_is_measured_in_units_of_its_own():
 
 def test_a_search_trains_it(eagerly, tmp_path):
     sections = {"model": {"name": "SteerablePNCNN"}, "training": {"epochs": 1}, "augmentation": {}}
-    fixed = {
-        key: value for key, value in small().get_config().items()
-        if key in ("spatial_dim", "frequencies", "num_blocks", "num_basis", "copies", "seed")
-    }  # fmt: skip
+    fixed = {"spatial_dim": 3, "frequencies": [0, 1], "num_blocks": 1, "num_basis": 1, "copies": 1}
     hypermodel = tfpn.tuning.PNCNNHyperModel(
         recipes.Recipe("fields", sections, "here"), num_classes=2, **fixed
     )

@@ -231,7 +231,8 @@ def _ball_mean(z):
     """A of a ball for z >= 0."""
     positive = z > 1e-30
     safe = tf.where(positive, z, 1.0)
-    return _HALF_NORMAL * tf.where(positive, -tf.math.expm1(-2.0 * safe) / (2.0 * safe), 1.0)
+    tanh = tf.tanh(safe)  # it has an ONNX form, and expm1 has none
+    return _HALF_NORMAL * tf.where(positive, tanh / (safe * (1.0 + tanh)), 1.0)
 
 
 def _ball_slope(z):
