@@ -196,6 +196,8 @@ def test_a_ball_is_measured_in_units_of_its_own():
     assert step == pytest.approx(0.08) and np.max(np.linalg.norm(places - 0.5, axis=-1)) <= 0.4
     # As many middles of cells as the ball has volumes of cells, but for those at its edge.
     assert abs(len(places) / (np.pi / 6 * 1000) - 1) < 0.1
+    with pytest.raises(ValueError, match=r"a ball needs points in space \[B, N, 3\], found"):
+        layers.IntegralPooling(ball=ball)(tfpn.observations(np.zeros((1, 4, 2)), np.zeros((1, 4))))
     with pytest.raises(ValueError, match="for parts of a ball it has no formula; use"):
         layers.IntegralPooling(ball=ball, conditioning="local")
     with pytest.raises(ValueError, match="ball must be .* 3 finite coordinates"):
@@ -222,7 +224,7 @@ def test_a_search_trains_it(eagerly, tmp_path):
 
 @pytest.mark.graphs
 def test_exported_for_serving(tmp_path):
-    model = small()
+    model = small(uncertainty="none")
     perturb(model)
     model.export(tmp_path / "served", verbose=False)
     served = tf.saved_model.load(tmp_path / "served")

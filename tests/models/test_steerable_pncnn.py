@@ -385,7 +385,6 @@ def test_configuration_holds_every_argument():
         ({"copies": 0}, "copies must be a positive whole number, found 0"),
         ({"num_blocks": 1.5}, "num_blocks must be a positive whole number"),
         ({"spatial_dim": 3, "pooling": DISC}, "a disc needs points of the plane"),
-        ({"pooling": {"centre": (0, 0, 0), "radius": 1.0}}, "a ball needs points in space"),
         ({"num_basis": 0}, "num_basis must be a positive whole number"),
         ({"constraint": "none"}, "constraint must be one of"),
         ({"uncertainty": "joint"}, "uncertainty must be one of"),

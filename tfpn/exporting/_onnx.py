@@ -19,9 +19,9 @@ def onnx(model: Model, path: PathLike) -> None:
     output is "output", or "output_values" and so on if the model returns a dict.
 
     You can export a `PNCNN` with ``uncertainty="diagonal"`` or "none", noise of both kinds, and
-    pooling over the space, a box or a ball. You can also export models of the same layers. An error names
-    what has no ONNX form: the eigenvectors of "low_rank", the random numbers of "sampled", the
-    Bessel functions of a disc, the complex matrices of `SteerablePNConv`, and the loop over
+    pooling over the space, a box or a ball. You can also export models of the same layers. An error
+    names what has no ONNX form: the eigenvectors of "low_rank", the random numbers of "sampled",
+    the Bessel functions of a disc, the complex matrices of `SteerablePNConv`, and the loop over
     channels with their own priors in `PNTimeSeries`, in which tf2onnx loses the shapes.
 
     Args:
