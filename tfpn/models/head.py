@@ -56,9 +56,10 @@ def domain_unit(pooling: Any, dim: int) -> float | None:
 def pooling_layer(pooling: Pooling, **arguments: Any) -> Any:
     """The `IntegralPooling` of a region from `read_pooling`; the arguments are the layer's."""
     domain: dict[str, Any] = {}
-    if pooling != "space":
-        ball = isinstance(pooling, dict)
-        domain = {_BALLS[len(pooling["centre"])] if ball else "box": pooling}
+    if isinstance(pooling, dict):
+        domain = {_BALLS[len(pooling["centre"])]: pooling}
+    elif pooling != "space":
+        domain = {"box": pooling}
     # Features' variances are not those of measurements, so the least variance of float32 suffices.
     return IntegralPooling(**domain, double_precision=False, **arguments)
 
