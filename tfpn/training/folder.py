@@ -21,18 +21,22 @@ RECIPE, LOG, MODEL, RESULT, BACKUP = (
     "result.json",
     "backup",
 )
+# For a run on a table: the checksum of the table.
+TABLE = "table.json"
 CURVES, FEATURE_MAPS, RELIABILITY = "curves.png", "feature_maps.png", "reliability.png"
 # Pictures of regression and field runs.
 QQ, MAP, SERIES = "qq.png", "map.png", "series.png"
 PICTURES = CURVES, FEATURE_MAPS, RELIABILITY, QQ, MAP, "map.nc", SERIES, "series.nc"
 
 
-def open_folder(recipe: recipes.Recipe, folder: Path, resume: bool, overwrite: bool) -> None:
+def open_folder(
+    recipe: recipes.Recipe, folder: Path, resume: bool, overwrite: bool, data: Any = None
+) -> None:
     """Prepares the run folder: it refuses to mix runs, and clears a run that you replace."""
     if folder.exists() and not folder.is_dir():
         raise RunError(f"--output: found the file {folder}; give a folder")
     try:
-        _prepare_folder(recipe, folder, resume, overwrite)
+        _prepare_folder(recipe, folder, resume, overwrite, data)
     except OSError as error:
         raise RunError(
             f"--output: cannot write the run folder {folder} ({error.strerror}); give a folder "
@@ -40,8 +44,8 @@ def open_folder(recipe: recipes.Recipe, folder: Path, resume: bool, overwrite: b
         ) from error
 
 
-def _prepare_folder(recipe, folder, resume, overwrite):
-    path, known = folder / RECIPE, (RECIPE, LOG, MODEL, RESULT, *PICTURES)
+def _prepare_folder(recipe, folder, resume, overwrite, data):
+    path, known = folder / RECIPE, (RECIPE, TABLE, LOG, MODEL, RESULT, *PICTURES)
     is_run = path.exists()
     if not is_run:
         # A run that was killed before it wrote its recipe leaves a partial file.
@@ -61,6 +65,11 @@ def _prepare_folder(recipe, folder, resume, overwrite):
                 f"cannot resume {folder} with another recipe: {'; '.join(changes)}. "
                 "Use the run's own values, or --overwrite to start anew"
             )
+        if is_other_table(folder, data):
+            raise RunError(
+                f"cannot resume {folder}: the table {recipe.sections['data']['file']} has changed "
+                "since the run began. Put the old table back, or use --overwrite to start anew"
+            )
     else:
         raise RunError(
             f"{folder} already holds a run; continue it with --resume, replace it with "
@@ -71,6 +80,8 @@ def _prepare_folder(recipe, folder, resume, overwrite):
         partial.unlink()
     if overwrite or not is_run:
         write(path, recipes.dumps(recipe))
+    if getattr(data, "checksum", None) is not None:
+        write(folder / TABLE, json.dumps({"checksum": data.checksum}) + "\n")
 
 
 def run_path(run: PathLike) -> Path:
@@ -89,12 +100,16 @@ def is_other_table(run: PathLike, data: Any) -> bool:
         data: the data set of its recipe, as it is now.
     """
     path = run_path(run)
-    path = (path if path.is_dir() else path.parent) / RESULT
+    path = (path if path.is_dir() else path.parent) / TABLE
     try:
-        known = json.loads(path.read_text()).get("table")
-    except (OSError, ValueError, AttributeError):  # a run that was stopped, or of other data
+        known = json.loads(path.read_text())["checksum"]
+    except FileNotFoundError:  # of other data
         return False
-    return known is not None and known != getattr(data, "checksum", known)
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            f"{path} is damaged ({first_line(error)}); train anew with --overwrite"
+        ) from error
+    return known != getattr(data, "checksum", known)
 
 
 def load_run(run: PathLike) -> tuple[Model, recipes.Recipe]:

@@ -54,8 +54,9 @@ def train(
     """Trains the model of a recipe and writes a run folder.
 
     The folder receives recipe.toml (with every default), log.csv, backup/, model.keras and
-    result.json. With matplotlib it also receives pictures: curves.png, for a classifier
-    reliability.png and feature_maps.png, for numbers qq.png, and for a field a map or a series.
+    result.json. For a table it also receives table.json, the checksum of the table. With matplotlib
+    it receives pictures: curves.png, for a classifier reliability.png and feature_maps.png, for
+    numbers qq.png, and for a field a map or a series.
 
     If the data set has no validation part, such as with ``validation_fraction=0``, all else trains,
     and log and result have no validation figures.
@@ -80,14 +81,13 @@ def train(
         test_average_precision and the same of the validation part
         (`tfpn.evaluation.classification_metrics`). For numbers and fields they are test_ and
         validation_ with rmse, mae, nll, crps and coverage_95
-        (`tfpn.evaluation.regression_metrics`). A table has its checksum, table. Workers other than
-        the chief return None.
+        (`tfpn.evaluation.regression_metrics`). Workers other than the chief return None.
 
     Raises:
         RecipeError: if the recipe is not usable, or has a `patience` without a validation part.
         RunError: if the folder holds a run and neither `resume` nor `overwrite` is given; if the
-            recipe of a resumed run has changed; if a classifier's data set has no test part; or if
-            the workers do not see the same run folder.
+            recipe or the table of a resumed run has changed; if a classifier's data set has no test
+            part; or if the workers do not see the same run folder.
         TrainingDiverged: if the loss becomes NaN or infinite. The backup of the last good epoch
             stays.
 
@@ -149,7 +149,7 @@ def _trained(recipe, data, folder, resume, overwrite, verbose, strategy):
     model = recipes.build_model(recipe)
     recipes.check_data(recipe, model, data)
     batches = task.batches(recipe, model, data)
-    open_folder(recipe, folder, resume, overwrite)
+    open_folder(recipe, folder, resume, overwrite, data)
 
     try:
         task.adapt(model, data, verbose)
@@ -243,5 +243,4 @@ def _result(recipe, folder, model, data, predictions):
         "seconds": round(sum(log["seconds"]), 1),
         "seed": training["seed"],
         "run": str(folder),
-        **({"table": data.checksum} if getattr(data, "checksum", None) is not None else {}),
     }

@@ -17,7 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfpn.training.errors import RunError
-from tfpn.training.folder import BACKUP, LOG, RECIPE
+from tfpn.training.folder import BACKUP, LOG, RECIPE, TABLE
 from tfpn.types import PathLike
 
 NAMES = ("mirrored", "multi-worker")
@@ -104,7 +104,7 @@ def work_folder(strategy: Any, folder: PathLike) -> Iterator[Any]:
 def _copied(folder):
     """A temporary copy of the files that a resumed run needs."""
     with tempfile.TemporaryDirectory() as copy:
-        for name in (RECIPE, LOG):
+        for name in (RECIPE, TABLE, LOG):
             if (folder / name).is_file():
                 shutil.copy(folder / name, copy)
         if (folder / BACKUP).is_dir():

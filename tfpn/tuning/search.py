@@ -83,7 +83,7 @@ def tune(
     Raises:
         RecipeError: if the recipe or the search space is not usable.
         RunError: if the folder holds a search and neither ``resume`` nor ``overwrite`` is given; if
-            that search has another recipe or search space; or if no trial was completed.
+            that search has another recipe, table or search space; or if no trial was completed.
 
     Example:
 
@@ -112,12 +112,13 @@ def tune(
     folder, role = Path(folder), _role()
     hypermodel = PNCNNHyperModel(recipe, space=space)
     with quiet_if(verbose):
-        data = _load(hypermodel, algorithm, objective, final)
+        data, checksum = _load(hypermodel, algorithm, objective, final)
     settings = {
         "algorithm": algorithm,
         "objective": objective,
         "iterations": iterations,
         "space": hypermodel.space,
+        **({} if checksum is None else {"table_checksum": checksum}),
     }
     if role != "worker":
         _open(folder, hypermodel.base, settings, resume, overwrite)
@@ -158,7 +159,10 @@ def _role():
 
 
 def _load(hypermodel, algorithm, objective, final):
-    """Loads training and validation data as arrays; checks first what would fail later."""
+    """Loads training and validation data as arrays, and the checksum of a table or None.
+
+    Checks first what would fail later.
+    """
     recipe = hypermodel.base
     if recipe.sections["training"]["patience"] or "training.patience" in hypermodel.space:
         raise recipes.RecipeError(
@@ -193,7 +197,8 @@ def _load(hypermodel, algorithm, objective, final):
             f"objective: found {objective!r}, which needs two classes, but the model has "
             f"{model.output.shape[-1]}; give val_nll or val_accuracy"
         )
-    return [(recipes.model_inputs(model, part), part.y) for part in (data.train, data.validation)]
+    parts = [(recipes.model_inputs(model, part), part.y) for part in (data.train, data.validation)]
+    return parts, getattr(data, "checksum", None)
 
 
 def _open(folder, recipe, settings, resume, overwrite):
