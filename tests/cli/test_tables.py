@@ -84,7 +84,14 @@ def test_a_table_that_has_changed_is_noticed(mapped, tmp_path):
         recipe.sections["data"]["file"] = str(path)
         data = recipes.load_data(recipes.resolve(recipe))
         assert training.is_other_table(run, data) == changed
-    (run / "result.json").unlink()
+    recipe = tmp_path / "run" / "recipe.toml"
+    text = recipe.read_text().replace(str(HEIGHTS.resolve()), str(tmp_path / "heights.csv"))
+    recipe.write_text(text)
+    outcome = command("train", "--resume", "--output", run)
+    refused(outcome, f"the table {tmp_path / 'heights.csv'} has changed since the run began")
+    (run / "table.json").write_text("{")
+    refused(command("train", "--resume", "--output", run), "table.json is damaged")
+    (run / "table.json").unlink()  # of a data set that is no table
     assert not training.is_other_table(run, data)
 
 
@@ -221,6 +228,53 @@ def test_regression_is_trained_measured_and_predicted(tmp_path, all_eagerly):
     refused(command("predict", run, tmp_path / "new.csv", *png), "ending in .csv or .parquet")
     unwise = command("train", recipe, "--epochs", "0", "--output", tmp_path / "other")
     refused(unwise, "training.epochs: found 0; give at least 1: only a field")
+
+
+def test_classes_are_trained_measured_and_predicted_by_name(tmp_path, all_eagerly):
+    rng = np.random.default_rng(0)
+    rows = [
+        {
+            "who": f"p{k}",
+            "hour": t,
+            "pulse": (k % 2) * t + rng.normal(),
+            "kind": ("bird", "fish")[k % 2],
+        }
+        for k in range(20)
+        for t in range(4)
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "own.csv", index=False)
+    recipe = write_recipe(
+        *(tmp_path, "own.csv", 'example = "who"', 'time = "hour"', 'values = ["pulse"]'),
+        'labels = "kind"',
+        training=["epochs = 1"],
+    )
+    run = tmp_path / "run"
+    outcome = command("train", recipe, "--output", run)
+    assert outcome.status == 0, outcome.err
+    kept = recipes.load(run / "recipe.toml").sections
+    assert kept["data"]["classes"] == ["bird", "fish"] and kept["model"]["num_classes"] == 2
+    found = json.loads(command("evaluate", run).out)
+    assert found["examples"] == 4 and {"accuracy", "nll", "ece"} <= set(found)
+    new = pd.DataFrame(rows).drop(columns="kind")[::-1]
+    new.to_csv(tmp_path / "new.csv", index=False)
+    outcome = command("predict", run, tmp_path / "new.csv", "--output", tmp_path / "found.csv")
+    assert outcome.status == 0 and "has changed" not in outcome.err, outcome.err
+    found = pd.read_csv(tmp_path / "found.csv")
+    assert list(found) == ["who", "kind", "probability_bird", "probability_fish"]
+    assert found["who"].tolist() == new.drop_duplicates("who")["who"].tolist()
+    probable = found[["probability_bird", "probability_fish"]].idxmax(axis=1)
+    assert ("probability_" + found["kind"] == probable).all()
+    np.testing.assert_allclose(found.filter(like="prob").sum(axis=1), 1.0, atol=1e-6)
+    # The probabilities are those that the run was measured by.
+    data = recipes.load_data(recipes.load(run / "recipe.toml"))
+    model, _ = training.load_run(run)
+    first = found[found["who"] == data.readings.examples[0]].filter(like="prob")
+    x = {key: array[:1] for key, array in data.readings.observed().items()}
+    np.testing.assert_allclose(first, training.class_probabilities(model, x), rtol=1e-4)
+    other = command("train", recipe, "--set", "model.num_classes=3", "--output", tmp_path / "other")
+    refused(other, "model.num_classes: found 3, but the data set table has 2 classes; give 2")
+    np.savez(tmp_path / "new.npz", points=[[[0.0]]], values=[[[0.0]]])
+    refused(command("predict", run, tmp_path / "new.npz"), "takes a .csv or .parquet table")
 
 
 def test_wrong_tables_and_recipes_are_one_line(tmp_path):

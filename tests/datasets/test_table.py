@@ -99,6 +99,30 @@ def test_targets_are_numbers_of_examples(tmp_path):
         read(tmp_path, frame, example="month", targets=["lat"])
 
 
+def test_labels_are_numbers_of_classes_of_which_each_part_has_its_share(tmp_path):
+    frame = stations(months=20)
+    kind = np.where(frame["month"] % 4 == 0, "wet", "dry").astype(object)
+    frame["kind"] = np.where(frame["lon"] == frame["lon"][0], kind, None)  # in one row of many
+    frame.loc[frame["month"] == 19, "kind"] = None
+    options = {"example": "month", "labels": "kind", "standardize": False}
+    data = read(tmp_path, frame, **options, validation_fraction=0.2, test_fraction=0.2)
+    assert data.task == "classification" and data.classes == ["dry", "wet"]
+    for part, counts in ((data.train, [8, 3]), (data.validation, [3, 1]), (data.test, [3, 1])):
+        months = part.x["values"][:, 0, 0] // 10
+        assert 19 not in months
+        np.testing.assert_array_equal(part.y, (months % 4 == 0).astype(int))
+        assert np.bincount(part.y).tolist() == counts
+    other = read(tmp_path, frame, **options, classes=["wet", "snow", "dry"])
+    assert set(other.train.y) == {0, 2}
+    # A gap makes floating-point numbers of integers.
+    frame["kind"] = frame["kind"].map({"dry": 7, "wet": 3})
+    whole = read(tmp_path, frame, **options)
+    assert whole.classes == [3, 7] and all(type(name) is int for name in whole.classes)
+    frame["kind"] += 0.5
+    with pytest.raises(ValueError, match="holds 3.5: a label is text or a whole number"):
+        read(tmp_path, frame, **options)
+
+
 def test_series_of_examples_count_from_their_own_start_in_units_of_the_training_part(tmp_path):
     rng = np.random.default_rng(0)
     starts = pd.Timestamp("2026-01-01") + pd.to_timedelta(rng.integers(0, 300, 20), unit="D")
@@ -167,7 +191,25 @@ def test_parquet_with_nullable_and_arrow_columns_is_read_like_csv(tmp_path):
     [
         ({}, {"values": ["warmht"]}, r"no column 'warmht' \(did you mean 'warmth'\?\); the"),
         ({"kind": "dry"}, {"example": "month", "targets": ["kind"]}, "targets: .*'dry' .* classes"),
-        ({"when": 1.0}, {"time": "when", "from_start": True}, "from_start needs time, example and"),
+        ({"kind": "dry"}, {"example": "month", "labels": "kind"}, r"classes \['dry'\]: at least 2"),
+        (
+            {"kind": list("abab") * 6},
+            {"example": "month", "labels": "kind"},
+            "'kind' holds a and b in the example 0: give one label",
+        ),
+        (
+            {"kind": ["a"] * 12 + ["b"] * 12},
+            {"example": "month", "labels": "kind", "classes": ["a", "c"]},
+            r"'kind' holds 'b', which is not one of the classes \['a', 'c'\]: correct it",
+        ),
+        ({}, {"labels": "rain", "targets": ["month"]}, "either targets or labels"),
+        ({}, {"labels": "warmth"}, "'warmth' is named twice, for values and for labels"),
+        ({}, {"labels": "month", "example": "month"}, "twice, for labels and for example"),
+        (
+            {"when": 1.0},
+            {"time": "when", "from_start": True},
+            "from_start needs time, example, and",
+        ),
         ({}, {"values": ["wind"]}, r"no column 'wind'; the table has \['month', 'lon'"),
         ({"warmth": "cold"}, {}, "column 'warmth' holds 'cold' in row 1: give a number"),
         ({"warmth": np.inf}, {}, "column 'warmth' holds inf in row 1"),

@@ -159,7 +159,7 @@ def _run_files(run):
 
     path = training.run_path(run)
     folder = path if path.is_dir() else path.parent
-    names = (training.RECIPE, training.MODEL, training.LOG, training.RESULT)
+    names = (training.RECIPE, training.TABLE, training.MODEL, training.LOG, training.RESULT)
     return [path, *(folder / name for name in names)]
 
 
@@ -240,7 +240,7 @@ def _evaluate_run(options, run, loaded):
     if training.is_other_table(run, data):
         print(
             f"{run}: the table has changed since the training, and so has what is left out of it: "
-            "places that the model knows may be measured",
+            "places or examples that the model knows may be measured",
             file=sys.stderr,
         )
     task = training.task_of(data)
@@ -302,11 +302,13 @@ def _predict(options):
             raise CommandError(
                 f"found {options.file or 'no file'}; this model takes an .npz file of observations"
             )
-        predicting.predict_numbers(options, model, recipe)
+        predicting.predict_table(options, model, recipe)
         return
     found = arrays.read_arrays(options.file)
     observed = arrays.read_observations(options.file, found)
-    model, _ = training.load_run(options.run)
+    model, recipe = training.load_run(options.run)
+    if recipe.sections["data"].get("name") == "table":
+        raise CommandError(f"found {options.file}; this model takes a .csv or .parquet table")
     beside = arrays.read_statics(options.file, found, model)
     for key, what in (("points", "dimensions"), ("values", "channels")):
         size, wanted = observed[key].shape[-1], model.input[key].shape[-1]

@@ -34,11 +34,13 @@ A recipe for your own CSV or Parquet table, stations.toml, beside the table:
   example = "month"                     # leave it out if all rows are one map
   values = ["temperature", "rain"]      # an empty cell was not read
   # targets = ["age"]                   # to predict a number of each example instead
+  # labels = "species"                  # or to predict its class
 
   [model]
-  name = "PNCNN"                        # or PNTimeSeries, for targets of series
+  name = "PNCNN"                        # or PNTimeSeries, for targets or labels of series
 
-The guides "Map a field from stations" and "Predict a number" explain the keys.
+The guides "Map a field from stations", "Predict a number" and "Classify irregular
+series" explain the keys.
 
 exit status: 0 trained; 1 the loss became NaN; 2 the request cannot be carried out or a
 file cannot be written; 130 interrupted; 143 terminated. Unless it is 1, continue with
@@ -114,7 +116,11 @@ number).
 PREDICT = """\
 Predict with a trained model.
 
-A classifier takes an .npz file. It holds the arrays points [examples, points,
+A classifier of a table takes a table of examples, with the columns of the recipe but
+without the labels. It predicts the name of each example's class, and the probability
+of every class.
+
+Any other classifier takes an .npz file. It holds the arrays points [examples, points,
 dimensions] and values [examples, points, channels], NaN where nothing was measured,
 and optionally variance (the measurements' noise, in the shape of values). A model with
 statics also takes statics [examples, statics], NaN where unknown. Pickled arrays are

@@ -1,6 +1,5 @@
-"""`tfpn predict` for fields and regression, which take tables."""
+"""`tfpn predict` for models of tables: fields, numbers and classes."""
 
-import dataclasses
 import sys
 from pathlib import Path
 
@@ -12,8 +11,8 @@ from tfpn.cli.errors import CommandError
 _GRID = (".png", ".nc")
 
 
-def predict_numbers(options, model, recipe):
-    """Predicts a field at the places of a table or on a grid, or the targets of a table's examples.
+def predict_table(options, model, recipe):
+    """Predicts a field at the places of a table or on a grid, or what a table's examples answer.
 
     Args:
         options: the command line: file, output, readings and resolution.
@@ -21,12 +20,13 @@ def predict_numbers(options, model, recipe):
         recipe: the run's recipe.
     """
     data = recipes.load_data(recipes.resolve(recipe))
-    if data.task == "regression":
+    if data.task != "field":
         check_output(options, grid=False)
         _refuse(options, readings=options.readings, resolution=options.resolution)
         if options.file is None:
             raise CommandError("give the table of the examples: tfpn predict RUN TABLE")
-        _write_columns(options.output, _regression(options.file, model, data))
+        _say_if_changed(options.run, data)
+        _write_columns(options.output, _examples(options.file, model, data))
         return
     observed, suffix = None, Path(options.output or "").suffix
     if options.readings is not None:
@@ -77,14 +77,32 @@ def _write_grid(path, found, data, observed):
         field_outputs.write_netcdf(path, found)
 
 
-def _regression(path, model, data):
+def _say_if_changed(run, data):
+    from tfpn import training
+
+    if data.columns.scale is not None and training.is_other_table(run, data):
+        print(
+            f"{run}: the table has changed since the training, and with it the mean and spread "
+            "that the readings are brought to: predictions may be off",
+            file=sys.stderr,
+        )
+
+
+def _examples(path, model, data):
+    """The columns of predictions: one row for each example of a table."""
+    from tfpn.training import class_probabilities
     from tfpn.training.tasks import regression
 
-    # The model predicts the targets, so the table need not have them.
-    columns = dataclasses.replace(data.columns, targets=())
-    readings = _said(path, lambda frame: columns.read(frame))
-    mean, std = regression(model, readings.observed())
+    readings = _said(path, data.columns.read)
+    observed = readings.observed()
     found = {data.columns.example or "example": np.array(readings.examples, object)}
+    if data.task == "classification":
+        probabilities = class_probabilities(model, observed)
+        names = np.array(data.classes, object)
+        found[data.columns.labels] = names[probabilities.argmax(-1)]
+        columns = zip(data.classes, probabilities.T, strict=True)
+        return found | {f"probability_{name}": column for name, column in columns}
+    mean, std = regression(model, observed)
     for number, name in enumerate(data.columns.targets):
         found[name] = mean[:, number]
         if std is not None:

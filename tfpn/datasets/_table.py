@@ -10,7 +10,16 @@ import numpy as np
 from tfpn import tables
 from tfpn.contract import observations
 from tfpn.datasets._table_checks import check_digits, check_names, checksum
-from tfpn.datasets.base import Dataset, TargetPart, check_fraction, check_integer
+from tfpn.datasets._table_parts import (
+    class_names,
+    classes_of,
+    example_parts,
+    examples_apart,
+    places_apart,
+    scale_of,
+    targets_of,
+)
+from tfpn.datasets.base import Dataset, check_fraction, check_integer
 from tfpn.types import Array, PathLike
 
 
@@ -23,6 +32,7 @@ class Columns:
         values: the columns of readings.
         example: the column that says which example a row belongs to, or None for a single one.
         targets: the columns of an example's targets.
+        labels: the column of an example's class, or None.
         variance: variance of the readings' noise: a number, one for each column of values, or None.
         from_start: whether times count from the first reading of each example.
         scale: mean and standard deviation of each channel, [2, c], which readings are given in
@@ -33,6 +43,7 @@ class Columns:
     values: Sequence[str]
     example: str | None = None
     targets: Sequence[str] = ()
+    labels: str | None = None
     variance: Any = None
     from_start: bool = False
     scale: Any = None
@@ -122,16 +133,18 @@ class Table(Dataset):
     """A `Dataset` from a table.
 
     Args:
-        task: "regression" or "field".
+        task: "classification", "regression" or "field".
         columns: the `Columns`, which read other tables of the same kind.
         readings: all the `Readings`, including those that parts are to predict.
-        checksum: checksum of the rows that were read, by which `tfpn evaluate` notices a change.
+        checksum: checksum of the rows that were read, by which a run notices a change.
+        classes: the names of the classes, in the order of their numbers.
     """
 
     task: str = "field"
     columns: Any = None
     readings: Any = None
     checksum: int | None = None
+    classes: Sequence[Any] = ()
 
 
 def table(
@@ -143,6 +156,8 @@ def table(
     covariates: Sequence[str] = (),
     example: str | None = None,
     targets: Sequence[str] = (),
+    labels: str | None = None,
+    classes: Sequence[str | int] = (),
     variance: float | Sequence[float] | None = None,
     degrees: bool = False,
     time_zone: str | None = None,
@@ -157,9 +172,10 @@ def table(
 ) -> Dataset:
     """Reads a .csv or .parquet table with a row for each place or time.
 
-    Without ``targets`` the task is the field of the values. Some places are left out of all
-    examples, and validation and test ask for the readings there, given all others. With ``targets``
-    the task is regression: numbers of each example. Some examples are left out.
+    The task is the field of the values, unless you name ``targets`` or ``labels``. Some places are
+    left out of all examples, and validation and test ask for the readings there, given all others.
+    With ``targets`` the task is regression: numbers of each example. With ``labels`` it is
+    classification: the class of each example. Both leave out some examples.
 
     Args:
         file: the table. In a recipe, its path from the recipe's folder.
@@ -171,6 +187,10 @@ def table(
         example: the column that says which example a row belongs to, such as a day or a patient.
             None if all rows are one map or one series.
         targets: columns of numbers that are the same in all rows of an example.
+        labels: a column that holds the class of each example, as text or whole numbers. An example
+            without a label is in no part.
+        classes: the names of the classes, in the order of the model's outputs. The default is all
+            labels of the table, sorted.
         variance: variance of the readings' noise, to which the model adds what it learns: a number
             or one for each of the values.
         degrees: whether ``points`` are longitude and latitude on the globe.
@@ -179,57 +199,69 @@ def table(
             entry of ``split_by`` has its own order.
         origin: the stamp from which times count, in hours. The default is the first one of the
             table.
-        from_start: with ``targets``, whether times count from the first reading of each example.
-        standardize: with ``targets``, whether each of the values loses its mean and is divided by
-            its standard deviation, both from the training part. A field has a trend instead.
+        from_start: with ``targets`` or ``labels``, whether times count from the first reading of
+            each example.
+        standardize: with ``targets`` or ``labels``, whether each of the values loses its mean and
+            is divided by its standard deviation, both from the training part. A field has a trend
+            instead.
         split_by: columns that say which rows are left out together, such as a station's name. The
             default is ``points`` or, without them, the time.
-        validation_fraction, test_fraction: shares of the places or, with ``targets``, of the
-            examples.
+        validation_fraction, test_fraction: shares of the places or, with ``targets`` or
+            ``labels``, of the examples. With ``labels`` they are shares of each class.
         seed: seed of the split.
         data_dir: a folder that holds ``file``.
 
     Returns:
-        A `Dataset` whose parts hold targets [B, M, values], or [B, targets].
+        A `Dataset` whose parts hold targets [B, M, values], or [B, targets], or the numbers of the
+        classes [B]. Its ``classes`` are their names.
 
     Raises:
         ImportError: without pandas.
         OSError: if the file cannot be read.
         TypeError: for a name in place of a list of names.
         ValueError: if columns are missing, do not hold numbers or are named twice, if there are too
-            few places or examples to split, or if float32 cannot tell the coordinates apart.
+            few places, examples or classes, if a label is not one of ``classes``, or if float32
+            cannot tell the coordinates apart.
     """
     check_fraction("validation_fraction", validation_fraction)
     check_fraction("test_fraction", test_fraction)
     check_integer("seed", seed, 0)
     named = {"points": points, "covariates": covariates, "values": values, "targets": targets}
-    check_names({**named, "split_by": split_by}, time)
+    check_names({**named, "split_by": split_by, "classes": classes}, time, labels, example)
     if degrees and len(points) != 2:
         raise ValueError(
             f"points: found {list(points)}; degrees=true needs longitude and latitude."
         )
     if not values or not (points or time):
         raise ValueError("name the columns of values, and of points or time or both.")
-    if from_start and not (time and example and targets):
-        raise ValueError("from_start needs time, example and targets.")
+    if targets and labels:
+        raise ValueError("name either targets or labels: a model predicts numbers or classes.")
+    if from_start and not (time and example and (targets or labels)):
+        raise ValueError("from_start needs time, example, and targets or labels.")
     path = Path(file) if data_dir is None else Path(data_dir) / file
     frame = tables.read_table(path)
     series = [*([] if example is None else [example]), *split_by]
     place = tables.Coordinates(points, time, covariates, degrees, time_zone, origin, series)
-    columns = Columns(place, list(values), example, list(targets), variance, from_start)
+    columns = Columns(place, list(values), example, list(targets), labels, variance, from_start)
     readings = columns.read(frame)
     if origin is None:  # other tables of this kind count from the same origin
         place = dataclasses.replace(place, origin=place.first(readings.frame))
         columns = dataclasses.replace(columns, coordinates=place)
     fractions = validation_fraction, test_fraction
-    if targets:
-        targets_of, kinds = _examples_apart(readings, columns, fractions, seed)
+    parts: list[Any]
+    if targets or labels:
+        if labels:
+            classes = class_names(readings.frame, labels, classes)
+            answers, what = classes_of(readings, labels, classes), "label"
+        else:
+            answers, what = targets_of(readings, targets), "target"
+        kinds = examples_apart(answers, fractions, seed, what, balanced=labels is not None)
         if standardize:
-            columns = dataclasses.replace(columns, scale=_scale(readings, kinds == 0))
+            columns = dataclasses.replace(columns, scale=scale_of(readings, kinds == 0))
             readings = readings.scaled(columns.scale)
-        parts = _target_parts(readings, columns, targets_of, kinds)
+        parts = example_parts(readings, answers, kinds, columns.targets)
     else:
-        parts = _places_apart(readings, list(split_by) or list(points) or [time], fractions, seed)
+        parts = places_apart(readings, list(split_by) or list(points) or [str(time)], fractions, seed)
     shape = f"{len(readings.values)} rows of {path.name}, {len(readings.examples)} example(s)"
     train, validation, test = parts
     return Table(
@@ -239,11 +271,22 @@ def table(
         name="table",
         description=f"{shape}; left out: {validation_fraction:.0%} to choose by, "
         f"{test_fraction:.0%} to test on",
-        task="regression" if targets else "field",
+        task="classification" if labels else "regression" if targets else "field",
         columns=columns,
         readings=readings,
         checksum=checksum(readings.frame, columns),
+        classes=classes if labels else (),
     )
+
+
+def labels_in(data: dict[str, Any]) -> list[Any]:
+    """The classes of the table that some arguments of `table` name, sorted.
+
+    Raises:
+        ImportError, OSError, ValueError: as `table`.
+    """
+    path = Path(data.get("data_dir") or "") / data["file"]
+    return class_names(tables.read_table(path), data["labels"])
 
 
 def suggested(data: dict[str, Any]) -> dict[str, Any]:
@@ -256,17 +299,20 @@ def suggested(data: dict[str, Any]) -> dict[str, Any]:
     covariates = list(data.get("covariates") or ())
     degrees = bool(data.get("degrees")) and len(points) == 2
     groups = tables.Coordinates(points, data.get("time"), covariates, degrees).groups
+    labels = data.get("labels")
     found: dict[str, Any] = {
-        "num_classes": None,
-        "num_outputs": len(targets or values),
         "spatial_dim": len(groups),
         "in_channels": len(values),
         "channels": 8,
         "num_blocks": 1,
     }
+    if labels:
+        found["num_classes"] = len(data.get("classes") or ())
+    else:
+        found |= {"num_classes": None, "num_outputs": len(targets or values)}
     if len(values) > 1:
         found["input_noise"] = "channel"
-    if targets:
+    if targets or labels:
         return found
     found["output"] = "field"
     if len(set(groups)) > 1:
@@ -274,93 +320,3 @@ def suggested(data: dict[str, Any]) -> dict[str, Any]:
     if covariates:
         found["trend"] = "linear"
     return found
-
-
-def _places_apart(readings, names, fractions, seed):
-    """Parts that ask for readings at places that are left out of all examples."""
-    tables.check_columns(readings.frame, names)
-    place = readings.frame.groupby(names, sort=True, dropna=False).ngroup().to_numpy()
-    kinds = _split(place.max() + 1, fractions, seed, f"place(s) of different {', '.join(names)}")
-    kind = kinds[place]
-    given = readings.observed(kind == 0)
-    parts = []
-    for number in range(3):
-        query, values = readings.asked(kind == number)
-        some = np.isfinite(values).any()
-        parts.append(TargetPart(given, values, query, readings.names) if some else None)
-    return parts
-
-
-def _examples_apart(readings, columns, fractions, seed):
-    """The targets of all examples, and the part of each: -1 if it has no target."""
-    targets = np.stack([_target(readings, name) for name in columns.targets], axis=-1)
-    known = np.flatnonzero(np.isfinite(targets).any(axis=1))
-    kinds = np.full(len(targets), -1)
-    kinds[known] = _split(len(known), fractions, seed, "example(s) with a target")
-    return targets, kinds
-
-
-def _scale(readings, examples):
-    """Mean and standard deviation of each channel in some examples, [2, c]."""
-    values = readings.values[examples[readings.rows]]
-    found = []
-    for column, name in zip(values.T, readings.names, strict=True):
-        seen = column[np.isfinite(column)]
-        if not seen.size:
-            raise ValueError(f"column {name!r} holds no reading in the training part.")
-        found.append((seen.mean(), seen.std() or 1.0))
-    return np.array(found).T
-
-
-def _target_parts(readings, columns, targets, kinds):
-    """Parts of whole examples with their targets."""
-    x = readings.observed()
-    parts: list[Any] = []
-    for number in range(3):
-        some = np.flatnonzero(kinds == number)
-        part = {key: array[some] for key, array in x.items()}
-        some_targets = targets[some].astype(np.float32)
-        names = columns.targets
-        parts.append(TargetPart(part, some_targets, names=names) if len(some) else None)
-    return parts
-
-
-def _target(readings, name):
-    """The target of each example, NaN if it has none."""
-    tables.check_columns(readings.frame, [name])
-    try:
-        column = tables.numbers(readings.frame, name, gaps=True)
-    except ValueError as error:
-        raise ValueError(
-            f'targets: {error} To predict classes, see the guide "Classify irregular series".'
-        ) from error
-    if not np.isfinite(column).any():
-        raise ValueError(f"column {name!r} holds no target in {len(column)} rows.")
-    found = np.full(len(readings.examples), np.nan)
-    for k, label in enumerate(readings.examples):
-        some = np.unique(column[(readings.rows == k) & np.isfinite(column)])
-        if len(some) > 1:
-            raise ValueError(
-                f"column {name!r} holds {some[0]:g} and {some[1]:g} in the example {label!r}: give "
-                "one target for each example, in all of its rows or in one."
-            )
-        if len(some):
-            found[k] = some[0]
-    return found
-
-
-def _split(count, fractions, seed, what):
-    """0, 1 or 2 for train, validation and test, [count]."""
-    sizes = [int(round(fraction * count)) for fraction in fractions]
-    sizes = [max(size, int(fraction > 0)) for size, fraction in zip(sizes, fractions, strict=True)]
-    if count - sum(sizes) < 2:
-        raise ValueError(
-            f"there are {count} {what}, and {sizes[0]} for validation and {sizes[1]} for the test "
-            f"leave {max(count - sum(sizes), 0)} to train on: at least 2 are needed. Give "
-            "validation_fraction=0 and test_fraction=0, or more data."
-        )
-    kinds = np.zeros(count, int)
-    order = np.random.default_rng(seed).permutation(count)
-    kinds[order[: sizes[1]]] = 2
-    kinds[order[sizes[1] : sum(sizes)]] = 1
-    return kinds

@@ -14,12 +14,16 @@ _APART = 0.9
 
 def checksum(frame: Any, columns: Any) -> int:
     """A number that another table, or a changed one, would hardly have."""
-    label = [] if columns.example is None else [columns.example]
-    names = [*label, *columns.coordinates.columns, *columns.values, *columns.targets]
+    place = columns.coordinates  # its series are the example and split_by
+    labels = [] if columns.labels is None else [columns.labels]
+    series = [name for name in place.series if name in frame.columns]
+    names = [*series, *place.columns, *columns.values, *columns.targets, *labels]
     return zlib.crc32(frame[names].to_csv(index=False, lineterminator="\n").encode())
 
 
-def check_names(lists: dict[str, Sequence[str]], time: str | None) -> None:
+def check_names(
+    lists: dict[str, Sequence[Any]], time: str | None, labels: str | None, example: str | None
+) -> None:
     """Raises where a name stands for a list, or where two arguments have one column."""
     for argument, names in lists.items():
         if isinstance(names, str):
@@ -27,6 +31,9 @@ def check_names(lists: dict[str, Sequence[str]], time: str | None) -> None:
     columns = [(name, arg) for arg in ("points", "covariates") for name in lists[arg]]
     columns += [] if time is None else [(time, "time")]
     answers = [(name, arg) for arg in ("values", "targets") for name in lists[arg]]
+    answers += [] if labels is None else [(labels, "labels")]
+    if example is not None and (labels is not None or lists["targets"]):
+        answers.append((example, "example"))  # it stands beside what is predicted
     # What is predicted of a value stands beside the coordinates, and of a target alone.
     for group in ([*columns, *((name, "values") for name in lists["values"])], answers):
         _refuse_twice(group)

@@ -75,6 +75,9 @@ def check_data(recipe: Recipe, model: Model, data: Any) -> None:
     if getattr(data, "task", "classification") != "classification":
         _check_targets(recipe, model, data, refuse)
         return
+    names = getattr(data, "classes", ())
+    if names and model.output.shape[-1] != len(names):
+        refuse("num_classes", model.output.shape[-1], f"{len(names)} classes; give {len(names)}")
     labels = [int(label) for part in parts for label in (part.y.min(), part.y.max())]
     lowest, highest, classes = min(labels), max(labels), model.output.shape[-1]
     if lowest < 0:

@@ -69,7 +69,7 @@ def resolve(recipe: Recipe) -> Recipe:
     given = recipe.sections.get("model", {})
     if sections.get("data", {}).get("name") == "table":
         sections["model"] |= _of_table(recipe, sections["data"], given)
-        if not sections["data"].get("targets") and "epochs" not in recipe.sections["training"]:
+        if _is_field(sections["data"]) and "epochs" not in recipe.sections["training"]:
             sections["training"]["epochs"] = 0  # kriging needs no training
     if "num_outputs" in sections["model"] and "num_classes" not in given:
         del sections["model"]["num_classes"]  # TOML cannot say None
@@ -150,7 +150,7 @@ def _check_training(recipe, training):
 
     data = recipe.sections.get("data", {})
     if training["epochs"] == 0 and data.get("name") == "table":
-        if data.get("targets"):
+        if not _is_field(data):
             refuse("epochs", "at least 1: only a field can do without training")
     elif training["epochs"] < 1:
         refuse("epochs", "an integer of at least 1")
@@ -171,9 +171,16 @@ def _check_training(recipe, training):
         refuse("seed", "an integer from 0 to 2**32 - 1")
 
 
+def _is_field(table):
+    return not (table.get("targets") or table.get("labels"))
+
+
 def _of_table(recipe, data, given):
-    """The model's arguments that follow from a table's. Makes the table's path absolute."""
-    from tfpn.datasets._table import suggested
+    """The model's arguments that follow from a table's.
+
+    Makes the table's path absolute, and names the classes.
+    """
+    from tfpn.datasets._table import labels_in, suggested
 
     for key in ("file", "values"):
         if key not in data:
@@ -183,6 +190,11 @@ def _of_table(recipe, data, given):
         beside = Path(recipe.source).parent / path
         said_here = ("data", "file") in recipe.overridden
         data["file"] = str((path if said_here or not beside.exists() else beside).resolve())
+    if data.get("labels") and not data["classes"]:
+        try:
+            data["classes"] = labels_in(data)
+        except (OSError, ImportError, ValueError) as error:
+            raise RecipeError(f"[data] table: {error}") from error
     known = arguments_of(model_class(recipe))
     found = suggested(data)
     return {key: value for key, value in found.items() if key in known and key not in given}
