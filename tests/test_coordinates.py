@@ -5,10 +5,13 @@ import types
 import numpy as np
 import pandas as pd
 import pytest
+import tensorflow as tf
 
 import tfpn
 from tfpn import tables
 from tfpn.coordinates import EARTH_RADIUS, degrees, great_circle, hours_since, sphere
+from tfpn.math.kernels import Kernel
+from tfpn.spacing import point_spacing
 from tfpn.training.field_outputs import grid_of
 
 
@@ -43,6 +46,19 @@ def test_distances_are_the_angles_of_space():
     step = np.degrees(1e-6 / EARTH_RADIUS)
     assert great_circle(near, near + [0.0, step]) == pytest.approx(1e-6, rel=1e-3)
     assert great_circle([0.0, 0.0], [180.0, 0.0]) == pytest.approx(np.pi * EARTH_RADIUS)
+
+
+def test_the_spacing_of_places_is_the_distance_that_the_kernel_reads():
+    """A length scale of one spacing correlates neighbours by exp(-1/2), as on a lattice.
+
+    The places are 30 degrees apart. An arc would give exp(-0.4886), which is 1.1 % more.
+    """
+    ring = sphere(np.column_stack([np.arange(175.0, 535.0, 30.0), np.zeros(12)]))
+    spacing = point_spacing(ring[None], np.zeros((1, 12, 1)))
+    assert spacing == pytest.approx(2.0 * np.sin(np.pi / 12.0), rel=1e-12)
+    kernel = Kernel(tf.constant(1.0, tf.float64), tf.constant(spacing, tf.float64))
+    neighbours = np.diagonal(kernel.covariance(ring, ring), offset=1)
+    np.testing.assert_allclose(neighbours, np.exp(-0.5), rtol=1e-12)
 
 
 def test_a_field_crosses_the_date_line_and_the_pole():

@@ -28,6 +28,8 @@ def point_spacing(points, variance):
     nearer than is typical. The second nearest is at about the step of a lattice of the same
     density.
 
+    Distances are straight, also between places on a sphere, because kernels measure that way.
+
     Points have weights, so that the result is continuous in the points. Readings of one channel at
     one place count once. Near readings count gradually less than twice, within a thousandth of the
     example's extent divided by its readings (or a millionth of the largest example's extent).

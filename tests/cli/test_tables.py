@@ -275,6 +275,8 @@ def test_classes_are_trained_measured_and_predicted_by_name(tmp_path, all_eagerl
     refused(other, "model.num_classes: found 3, but the data set table has 2 classes; give 2")
     np.savez(tmp_path / "new.npz", points=[[[0.0]]], values=[[[0.0]]])
     refused(command("predict", run, tmp_path / "new.npz"), "takes a .csv or .parquet table")
+    pd.DataFrame(rows[4:]).to_csv(tmp_path / "own.csv", index=False)
+    assert "the table has changed" in command("predict", run, tmp_path / "new.csv").err
 
 
 def test_wrong_tables_and_recipes_are_one_line(tmp_path):

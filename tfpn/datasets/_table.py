@@ -261,7 +261,9 @@ def table(
             readings = readings.scaled(columns.scale)
         parts = example_parts(readings, answers, kinds, columns.targets)
     else:
-        parts = places_apart(readings, list(split_by) or list(points) or [str(time)], fractions, seed)
+        parts = places_apart(
+            readings, list(split_by) or list(points) or [str(time)], fractions, seed
+        )
     shape = f"{len(readings.values)} rows of {path.name}, {len(readings.examples)} example(s)"
     train, validation, test = parts
     return Table(
