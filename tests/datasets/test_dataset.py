@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tfpn
-from tfpn.datasets import Dataset, Part, _digits, _mnist, _pyg, _superpixels, base
+from tfpn.datasets import Dataset, Part, _digits, _mnist, _pyg, _superpixels, _table_parts, base
 
 
 def observed(num_examples=2):
@@ -50,7 +50,7 @@ def test_pad():
     np.testing.assert_array_equal(x["variance"][:, :, 0], [[0, 0, 0, np.inf, np.inf]] * 2)
 
 
-@pytest.mark.parametrize("module", [base, _digits, _mnist, _superpixels, _pyg])
+@pytest.mark.parametrize("module", [base, _digits, _mnist, _superpixels, _pyg, _table_parts])
 def test_docstring_examples(module, mnist_folder):
     results = doctest.testmod(module, extraglobs={"folder": mnist_folder, "np": np})
     assert results.attempted > 0 and results.failed == 0
