@@ -10,7 +10,14 @@ GROUPS = {2: SO2, 3: SO3}
 
 def width(frequency, dim=2):
     """Channels of a field on the plane or, of a spin, in space."""
+    if frequency == "0-":
+        return 1
     return 2 * frequency + 1 if dim == 3 else min(2 * frequency, 1) + 1
+
+
+def irrep(group, frequency):
+    """The irreducible representation of a frequency; "0-" is the pseudoscalar."""
+    return group.irrep(0, parity=-1) if frequency == "0-" else group.irrep(frequency)
 
 
 def representation(fields, dim=2):
@@ -29,9 +36,9 @@ def representation(fields, dim=2):
     return matrix
 
 
-def generators(frequencies, count, seed=0, length=0.3, constraint="dissipative", dim=2):
+def generators(frequencies, count, seed=0, length=0.3, constraint="dissipative", dim=2, group=None):
     """C [K, r, r], B [K, d, r, r] and S [K, d, d, r, r] of random equivariant generators."""
-    rho = sum(GROUPS[dim].irrep(m) for m in frequencies)
+    rho = sum(irrep(group or GROUPS[dim], m) for m in frequencies)
     parameters = solve_generators(rho).parameterization(constraint)
     rng = np.random.default_rng(seed)
     found = [parameters.generator(parameters.initial(rng, length=length)) for _ in range(count)]
@@ -39,6 +46,12 @@ def generators(frequencies, count, seed=0, length=0.3, constraint="dissipative",
         name: np.stack([np.asarray(getattr(g, name), float) for g in found])
         for name in ("zeroth_order", "first_order", "second_order")
     }
+
+
+def symbol(c, b, s, w):
+    """exp(M(i w)) of one generator at one frequency w [d], [r, r]."""
+    m = c + 1j * np.einsum("i,iab->ab", w, b) - np.einsum("i,j,ijab->ab", w, w, s)
+    return scipy.linalg.expm(m)
 
 
 def lattice_symbols(flows, length_scale, nodes=72, cutoff=9.0):
@@ -56,16 +69,17 @@ def lattice_symbols(flows, length_scale, nodes=72, cutoff=9.0):
 
 
 def places(frequencies, dim):
-    """Where each frequency starts in rho."""
-    starts = np.cumsum([0] + [width(m, dim) for m in frequencies])
-    return dict(zip(frequencies, starts.tolist(), strict=False))
+    """Where each frequency starts in rho, a list for each."""
+    starts = np.cumsum([0] + [width(m, dim) for m in frequencies]).tolist()
+    return {m: [s for f, s in zip(frequencies, starts, strict=False) if f == m]
+            for m in frequencies}  # fmt: skip
 
 
 def embedding(fields, frequencies, dim=2):
-    """For each channel of the type its copy and its place in rho."""
-    start = places(frequencies, dim)
+    """For each channel of the type its copy of rho and its place there."""
+    starts = places(frequencies, dim)
     return [
-        (copy, start[m] + component)
+        (copy // len(starts[m]), starts[m][copy % len(starts[m])] + component)
         for m, copies in fields
         for copy in range(copies)
         for component in range(width(m, dim))
@@ -74,21 +88,23 @@ def embedding(fields, frequencies, dim=2):
 
 def dense_mixing(weights, fields_in, fields_out, frequencies, dim=2):
     """W_k as real matrices from (copies x rho) to the output channels, [K, out, n, r]."""
-    copies = max(n for _, n in fields_in)
-    count = next(iter(weights.values())).shape[-3]
+    copies = 1 + max(copy for copy, _ in embedding(fields_in, frequencies, dim))
     size = sum(width(m, dim) for m in frequencies)
-    start = places(frequencies, dim)
     rows = []
     for m, number in fields_out:
+        starts = places(frequencies, dim)[m]
         for p in range(number):
+            count = weights[m].shape[-3] // len(starts)
             block = np.zeros((count, width(m, dim), copies, size))
-            if m == 0 or dim == 3:
-                for part in range(width(m, dim)):
-                    block[:, part, :, start[m] + part] = weights[m][:, :, p]
-            else:
-                re, im = weights[m][0, :, :, p], weights[m][1, :, :, p]
-                block[:, 0, :, start[m]], block[:, 0, :, start[m] + 1] = re, -im
-                block[:, 1, :, start[m]], block[:, 1, :, start[m] + 1] = im, re
+            for at, start in enumerate(starts):
+                w = weights[m][..., at :: len(starts), :, p]
+                if w.ndim == 2:
+                    for part in range(width(m, dim)):
+                        block[:, part, :, start + part] = w
+                else:
+                    re, im = w
+                    block[:, 0, :, start], block[:, 0, :, start + 1] = re, -im
+                    block[:, 1, :, start], block[:, 1, :, start + 1] = im, re
             rows.append(block)
     return np.concatenate(rows, axis=1)
 

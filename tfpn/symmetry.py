@@ -301,9 +301,10 @@ def _matrix(rep, element, channels, name):
 
 def _of_fields(fields, element, name):
     from tfpn.math.steerable.fields import read_fields  # it loads TensorFlow
+    from tfpn.math.steerable.groups import LARGEST
 
     dim = len(_plain(element))
-    pairs = read_fields(fields, name, dim if dim in (2, 3) else 2)
+    pairs = read_fields(fields, name, group=LARGEST[dim if dim in LARGEST else 2])
     blocks = [_of_field(m, element, dim, f"{name} {fields}") for m, n in pairs for _ in range(n)]
     rho, start = np.zeros((sum(map(len, blocks)),) * 2), 0
     for block in blocks:
@@ -323,6 +324,8 @@ def _of_field(frequency, element, dim, where):
             return SO3.irrep(frequency).matrix(_plain(element))
         except ValueError:  # a reflection
             pass
+    elif frequency == "0-":
+        return np.linalg.det(_plain(element)).round().reshape(1, 1)
     elif hasattr(element, "rotated"):
         return element.rotated(frequency)
     raise ValueError(

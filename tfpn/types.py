@@ -50,8 +50,15 @@ class Configurable(Protocol):
     def get_config(self) -> Config: ...
 
 
+class Group(Protocol):
+    """A group of `equivariance`."""
+
+    @property
+    def name(self) -> str: ...
+
+
 class Representation(Protocol):
-    """A representation of `equivariance.SO2`."""
+    """A representation of a group of `equivariance`."""
 
     @property
     def dim(self) -> int: ...
@@ -63,6 +70,8 @@ KernelLike: TypeAlias = str | Mapping[str, Any] | Configurable
 ActivationLike: TypeAlias = str | Mapping[str, Any] | Configurable | Callable[..., Any]
 # "space", a box (low, high), or a disc or ball {"centre": ..., "radius": ...}.
 Pooling: TypeAlias = str | Sequence[Any] | Mapping[str, Any]
-# {frequency: copies}, pairs of both, a number of scalars, or a representation.
-FieldsLike: TypeAlias = int | Mapping[int, int] | Sequence[Any] | Representation
+# {frequency: copies}, pairs of both, a number of scalars, or a representation or its text.
+FieldsLike: TypeAlias = int | Mapping[Any, int] | Sequence[Any] | str | Representation
+# A group of `equivariance`, or its name.
+GroupLike: TypeAlias = str | Group
 Initializer: TypeAlias = str | Mapping[str, Any] | Callable[..., Any]

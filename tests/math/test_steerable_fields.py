@@ -47,7 +47,9 @@ def test_channels_are_those_of_the_representation():
 @pytest.mark.parametrize(
     "given, error, message",
     [
-        ("01", (TypeError, ValueError), "fields"),
+        ("0y", ValueError, "fields is no representation of SO2: Unexpected 'y'"),
+        ("0-", ValueError, "SO2 has no reflections"),
+        ({"0-": 1}, ValueError, "'0-', but SO2 has no reflections"),
         ({0: 0}, ValueError, "copies"),
         ({-1: 2}, ValueError, "frequency"),
         ({0: 1.5}, ValueError, "copies"),

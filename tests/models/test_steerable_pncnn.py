@@ -334,6 +334,7 @@ def test_configuration_holds_every_argument():
         "num_classes": None,
         "num_outputs": None,
         "out_fields": [[1, 1]],
+        "fields": None,
         "copies": 3,
         "frequencies": [0, 1],
         "num_blocks": 1,
@@ -358,6 +359,7 @@ def test_configuration_holds_every_argument():
         "name": "given",
         "trainable": False,
     } | {"conditioning": "local", "block_size": 40, "neighbors": 60, "spatial_dim": 2}
+    other |= {"group": "O2"}
     assert other.keys() == inspect.signature(SteerablePNCNN.__init__).parameters.keys() - {"self"}
     model = SteerablePNCNN(**other)
     config = json.loads(json.dumps(model.get_config()))
@@ -375,7 +377,7 @@ def test_configuration_holds_every_argument():
         ({"num_outputs": 2}, "give num_classes or num_outputs, not both"),
         ({"out_fields": 1}, "give out_fields or num_classes, not both"),
         ({"num_classes": None, "num_outputs": 1, "out_fields": 1}, "out_fields or num_outputs"),
-        ({"num_classes": None, "out_fields": "x"}, "out_fields must be"),
+        ({"num_classes": None, "out_fields": "x"}, "out_fields is no representation of"),
         ({"num_classes": None, "out_fields": 1, "pooling": DISC}, "leave pooling out"),
         ({"in_fields": {1: 0}}, "in_fields must have whole numbers"),
         ({"frequencies": (1, 2)}, "frequencies must hold 0"),

@@ -4,15 +4,34 @@ import numbers
 from typing import Any
 
 from tfpn.math.steerable.fields import count_channels, read_fields
+from tfpn.math.steerable.groups import FieldGroup, read_group
 from tfpn.math.uncertainty import UNCERTAINTY, keys_beside, steerable
 from tfpn.types import FieldsLike, Mixin
 
 
 class FieldsMixin(Mixin):
-    """Checks of field types and points, for a layer with ``name`` and ``spatial_dim``.
+    """Checks of field types and points, for a layer with ``name``.
 
     Lets a SavedModel hold its kernels.
+
+    Attributes:
+        group: the `FieldGroup`; `_take_group` reads it.
     """
+
+    def _take_group(self, group, spatial_dim):
+        self.group = read_field_group(group, spatial_dim)
+
+    @property
+    def spatial_dim(self):
+        """The dimension of the fields' space, 2 or 3."""
+        return self.group.dim
+
+    def _group_config(self):
+        return {"group": self.group.name, "spatial_dim": self.group.dim}
+
+    def _weight_parts(self, frequency):
+        """The leading axis of mixing weights: (2,) for a real and an imaginary part, or ()."""
+        return (2,) if self.group.mixes_by_complex_numbers(frequency) else ()
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):
         # TensorFlow refuses dicts with keys other than strings, such as kernels by frequency.
@@ -59,19 +78,27 @@ def fields_config(fields: Any) -> Any:
     return None if fields is None else [list(pair) for pair in fields]
 
 
-def optional_fields(fields: FieldsLike | None, name: str, spatial_dim: int = 2) -> Any:
+def optional_fields(fields: FieldsLike | None, name: str, group: FieldGroup) -> Any:
     """`read_fields`, but None stays None."""
-    return None if fields is None else read_fields(fields, name, spatial_dim)
+    return None if fields is None else read_fields(fields, name, group=group)
 
 
-def read_spatial_dim(value: Any) -> int:
-    """``spatial_dim`` of fields, an int; raises ValueError unless it is 2 or 3."""
-    if isinstance(value, bool) or value not in (2, 3):
+def read_field_group(group: Any, spatial_dim: Any) -> FieldGroup:
+    """The group of a layer's fields.
+
+    Args:
+        group: its name, or None for all rotations of ``spatial_dim``.
+        spatial_dim: 2, 3 or None, which stands for that of the group, or 2.
+
+    Raises:
+        TypeError, ValueError: for anything else, or if the two do not agree.
+    """
+    if isinstance(spatial_dim, bool) or spatial_dim not in (None, 2, 3):
         raise ValueError(
             f"spatial_dim must be 2 for fields on the plane or 3 for fields in space, found "
-            f"{value!r}."
+            f"{spatial_dim!r}."
         )
-    return int(value)
+    return read_group(group, spatial_dim)
 
 
 def check_seed(value: Any) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tfpn.checks import check_choice, check_count, check_flag
@@ -18,11 +17,9 @@ from tfpn.layers.steerable_base import (
     check_seed,
     fields_config,
     optional_fields,
-    read_spatial_dim,
 )
 from tfpn.layers.steerable_flows import read_flows
 from tfpn.layers.steerable_generators import Generators, in_unit
-from tfpn.math.kernels import Kernel, read_mixture
 from tfpn.math.missing import missing_mask
 from tfpn.math.neighbourhoods import in_neighbourhoods
 from tfpn.math.steerable.convolution import convolve_fields, shared_in_blocks
@@ -30,22 +27,23 @@ from tfpn.math.steerable.fields import (
     block_mean,
     block_numbers,
     count_channels,
+    count_copies,
     read_fields,
     read_frequencies,
-    width,
+    sort_frequencies,
 )
 from tfpn.math.steerable.generators import CONSTRAINTS
-from tfpn.math.steerable.harmonics import harmonics_of
-from tfpn.math.steerable.mixing import weight_shape
 from tfpn.math.steerable.operator import SteerableOperator
 from tfpn.math.uncertainty import UNCERTAINTY, keys_beside, steerable, strategy
 from tfpn.types import (
     Config,
     Constraint,
     FieldsLike,
+    GroupLike,
     KernelLike,
     Layer,
     Observations,
+    Representation,
     Tensor,
     Trains,
 )
@@ -77,20 +75,22 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
 
     Args:
         fields: type of the output, such as ``{0: 16, 1: 16, 2: 16}`` (frequency: copies), a number
-            of scalars, or a representation of `equivariance.SO2`, in space of `equivariance.SO3`
-            (there the frequencies are spins: 0 scalars, 1 vectors).
+            of scalars, or a representation of ``group`` or its text, such as "16x0 + 16x1". In
+            space the frequencies are spins: 0 scalars, 1 vectors.
         num_basis: K, the number of generators; by default 2, or the number of ``flows``.
         in_fields: type of the input; by default all its channels are scalars.
-        frequencies: frequencies of rho, on which the flows act. The default is 0, 1, 2 and all
-            those of input and output.
+        frequencies: those of rho, on which the flows act, or any representation of ``group``, such
+            as "2x0 + 1" for flows that couple two scalars and a vector. The default is 0, 1, 2 and
+            all those of input and output, once each. If rho has a frequency mu times, the input's
+            fields are dealt out to its mu parts in turn.
         constraint: "dissipative" generators never amplify, for any parameters. "free" ones may, and
             training them may blow up.
         flows: None, or a list of K Keras layers in place of this layer's own generators, such as
-            those that `equivariance.keras_source` writes (for SO2 or O2, or SO3). The method
-            ``generator()`` of each returns C [r, r], B [d, r, r] and S [d, d, r, r] on one copy of
-            each of ``frequencies`` in this order. Building this layer checks that they commute with
-            rotations. Their lengths are in units of ``spacing``: B = 1 carries over one spacing.
-            ``constraint`` and ``seed`` then have no effect.
+            those that `equivariance.keras_source` writes. The method ``generator()`` of each
+            returns C [r, r], B [d, r, r] and S [d, d, r, r] on rho, its parts sorted by frequency.
+            Building this layer checks that they commute with ``group``. Their lengths are in units
+            of ``spacing``: B = 1 carries over one spacing. ``constraint`` and ``seed`` then have no
+            effect.
         spacing: distance between neighbouring points. It sets the start of the length scale (equal
             to it), of transport (over one spacing) and of diffusion (over half of it). `adapt`
             measures it. The weights of the generators are in units of it; `generators` gives them
@@ -117,7 +117,13 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
             rotate).
         spatial_dim: d, 2 for fields on the plane or 3 for fields in space. There one copy of the
             spins 0, 1 and 2 has 9 channels: give ``frequencies=(0, 1)`` if scalars and vectors are
-            enough, which costs less.
+            enough, which costs less. The default is that of ``group``, or 2.
+        group: what the layer commutes with: "SO2", "O2", "C<n>" or "D<n>" on the plane (rotations,
+            with O2 and D<n> also reflections), "SO3" in space, or a group of `equivariance`. The
+            default is all rotations. Reflections have the frequency "0-", a pseudoscalar. C<n> and
+            D<n> need n above twice the largest frequency of rho plus 2. Then their flows are those
+            of SO2 and O2. Smaller n allow flows that prefer directions, which this layer cannot
+            hold.
         seed: seed of the generators' random initial parameters, and of draws; None draws one.
         marginal_likelihood_weight: weight of the mean negative log marginal likelihood in the
             loss; 0 leaves it out, and its metric ``<name>_nll`` too.
@@ -155,7 +161,7 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
         num_basis: int | None = None,
         *,
         in_fields: FieldsLike | None = None,
-        frequencies: Sequence[int] | None = None,
+        frequencies: Sequence[Any] | str | Representation | None = None,
         constraint: Constraint = "dissipative",
         flows: Sequence[Layer] | None = None,
         spacing: float = 0.1,
@@ -174,7 +180,8 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
         block_size: int = BLOCK_SIZE,
         neighbors: int = NEIGHBORS,
         use_bias: bool = True,
-        spatial_dim: int = 2,
+        spatial_dim: int | None = None,
+        group: GroupLike | None = None,
         seed: int | None = None,
         marginal_likelihood_weight: float = 0.0,
         marginal_likelihood_trains: Trains = "kernel",
@@ -192,8 +199,8 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
             marginal_likelihood_trains=marginal_likelihood_trains,
             **kwargs,
         )
-        dim = self.spatial_dim = read_spatial_dim(spatial_dim)
-        self.fields = read_fields(fields, dim=dim)
+        self._take_group(group, spatial_dim)
+        self.fields = read_fields(fields, group=self.group)
         self.flows = read_flows(flows)
         given = NUM_BASIS if self.flows is None else len(self.flows)
         self.num_basis = given if num_basis is None else check_count("num_basis", num_basis)
@@ -202,15 +209,16 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
                 f"num_basis is the number of flows, found num_basis={num_basis} and {given} "
                 "flow(s); leave num_basis out."
             )
-        self.in_fields = optional_fields(in_fields, "in_fields", dim)
+        self.in_fields = optional_fields(in_fields, "in_fields", self.group)
         needed = {m for m, _ in (*self.fields, *(self.in_fields or ((0, 1),)))}
         used = {*FREQUENCIES, *needed} if frequencies is None else frequencies
-        self.frequencies = read_frequencies(used)
+        self.frequencies = read_frequencies(used, group=self.group)
         if not needed <= set(self.frequencies):
             raise ValueError(
-                f"frequencies must hold all those of fields and in_fields, {sorted(needed)}, found "
-                f"{self.frequencies}."
+                "frequencies must hold all those of fields and in_fields, "
+                f"{sort_frequencies(needed)}, found {self.frequencies}."
             )
+        self.group.check_generators(self.frequencies)
         self.constraint = check_choice("constraint", constraint, CONSTRAINTS)
         self.uncertainty = check_choice("uncertainty", uncertainty, steerable())
         self.use_bias = check_flag("use_bias", use_bias)
@@ -230,15 +238,16 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
         initial = in_unit(
             self._build_flows() if self.flows else self._build_generators(), self.spacing
         )
-        copies = max(n for _, n in self._input)
+        copies = count_copies(self._input, self.frequencies)
         self.kernels = {}
         for frequency, number in self.fields:
-            shape = weight_shape(frequency, dim, self.num_basis, copies, number)
+            flows = self.num_basis * self.frequencies.count(frequency)
+            shape = (*self._weight_parts(frequency), flows, copies, number)
             self.kernels[frequency] = self.add_weight(
                 name=f"kernel_{frequency}",
                 shape=shape,
                 initializer=keras.initializers.RandomNormal(
-                    stddev=self._initial_scale(initial, frequency, copies)
+                    stddev=self._initial_scale(initial, frequency)
                 ),
             )
         self.bias = None
@@ -246,35 +255,6 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
         if self.use_bias and scalars:
             self.bias = self.add_weight(name="bias", shape=(scalars,), initializer="zeros")
         self._build_flow_unit()
-
-    def _initial_scale(self, initial, frequency, copies):
-        """Standard deviation of W's numbers, from what the flows leave of the prior variance.
-
-        As in `PNConv`: the mean square of W is ``kept^(-2/3)`` over the number of its inputs.
-        """
-        with tf.init_scope():
-            one, length_scale = (tf.constant(t, tf.float64) for t in (1.0, self.length_scale))
-            kernel = Kernel(one, length_scale, read_mixture(self.prior_kernel))
-            c, b, s = initial
-            harmonics = harmonics_of(self.spatial_dim)
-            flows = [
-                harmonics.flow_type(c, b, s, self.frequencies, std, length, tf.float64)
-                for std, length in kernel.terms()
-            ]
-            kept = 0.0
-            for group in harmonics.groups((frequency,), tuple(m for m, _ in self._input)):
-                prior = tf.add_n([term.prior(group, frequency) for term in flows])
-                prior = tf.linalg.diag_part(tf.math.real(prior))
-                share = dict(self._input)[group.inside] / copies
-                kept += share * float(tf.reduce_mean(prior)) / width(frequency, self.spatial_dim)
-        if kept < 1e-12:
-            raise ValueError(
-                f"{type(self).__name__} {self.name!r}: no flow of rho with the frequencies "
-                f"{self.frequencies} leads from the input's fields {self._input} to the frequency "
-                f"{frequency}."
-            )
-        parts = len(weight_shape(frequency, self.spatial_dim)) + 1
-        return np.sqrt(kept ** (-2.0 / 3.0) / (parts * self.num_basis * copies))
 
     def _prior_numbers(self, channels):
         priors, noises = super()._prior_numbers(channels)
@@ -369,7 +349,7 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
             "flows": self.flows and [keras.saving.serialize_keras_object(f) for f in self.flows],
             "uncertainty": self.uncertainty,
             "use_bias": self.use_bias,
-            "spatial_dim": self.spatial_dim,
+            **self._group_config(),
         }
 
     @classmethod

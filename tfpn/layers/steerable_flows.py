@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfpn.math.steerable.groups import FieldGroup
 from tfpn.types import DType, Layer, Tensor
 
 
@@ -32,27 +33,26 @@ def is_flow(value: Any) -> bool:
     return isinstance(value, keras.layers.Layer) and callable(getattr(value, "generator", None))
 
 
-def build_flow(flow: Layer, name: str, frequencies: Sequence[int], spatial_dim: int = 2) -> Tensor:
-    """Builds a flow if needed, and checks its generator on one copy of each frequency.
+def build_flow(flow: Layer, name: str, frequencies: Sequence[Any], group: FieldGroup) -> Tensor:
+    """Builds a flow if needed, and checks its generator on rho.
 
     Args:
         flow: the layer. If it is not built yet, it is built for fields on a grid of one point.
         name: its name in errors.
-        frequencies: the frequencies of its r channels, in their order.
-        spatial_dim: d, 2 or 3.
+        frequencies: those of rho's parts, in the order of its r channels.
+        group: the generator must commute with.
 
     Returns:
         Its present C [r, r], B [d, r, r] and S [d, d, r, r], as float64 NumPy arrays.
 
     Raises:
         ValueError: if the generator has other shapes, is not finite, or does not commute with
-            rotations.
+            the group.
     """
     # This import needs no TensorFlow, but half a second for sympy.
-    from equivariance import SO2, SO3, verify
+    from equivariance import verify
 
-    first, *others = ({2: SO2, 3: SO3}[spatial_dim].irrep(m) for m in frequencies)
-    rho = sum(others, first)
+    rho, spatial_dim = group.representation(tuple(frequencies)), group.dim
     size = rho.dim
     with tf.init_scope():  # eager, even inside a tf.function
         if not flow.built:
@@ -60,7 +60,7 @@ def build_flow(flow: Layer, name: str, frequencies: Sequence[int], spatial_dim: 
                 flow.build((None, *[1] * spatial_dim, size))
             except ValueError as error:
                 raise ValueError(
-                    f"{name} could not be built for one copy of each of the frequencies "
+                    f"{name} could not be built for fields of the frequencies "
                     f"{tuple(frequencies)}, {size} channels; give the frequencies that it is made "
                     f"for. {error}"
                 ) from error
@@ -69,8 +69,8 @@ def build_flow(flow: Layer, name: str, frequencies: Sequence[int], spatial_dim: 
     expected = [(*[spatial_dim] * order, size, size) for order in range(3)]
     if shapes != expected:
         raise ValueError(
-            f"{name}.generator() must return C, B and S of the shapes {expected} for one copy of "
-            f"each of the frequencies {tuple(frequencies)}, found {shapes}."
+            f"{name}.generator() must return C, B and S of the shapes {expected} for fields of "
+            f"the frequencies {tuple(frequencies)}, found {shapes}."
         )
     if not all(np.all(np.isfinite(tensor)) for tensor in tensors):
         raise ValueError(f"{name}.generator() returned numbers that are not finite.")
@@ -78,9 +78,10 @@ def build_flow(flow: Layer, name: str, frequencies: Sequence[int], spatial_dim: 
     tensors = [tensor.astype(np.float64) for tensor in tensors]
     report = verify(tuple(tensors), rho, tolerance=max(1e-9, 100.0 * precision))
     if not report:
+        moves = "rotations and reflections" if group.reflections else "rotations"
         raise ValueError(
-            f"{name}.generator() does not commute with rotations of fields of the frequencies "
-            f"{tuple(frequencies)}, one copy each in this order. {report}"
+            f"{name}.generator() does not commute with {moves} of fields of the frequencies "
+            f"{tuple(frequencies)}, in this order. {report}"
         )
     return tuple(tensors)
 

@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from tfpn.layers.convolution import DIFFUSION_PER_SPACING, DRIFT_PER_SPACING
 from tfpn.layers.steerable_flows import build_flow, generators_of
+from tfpn.math.kernels import Kernel, read_mixture
+from tfpn.math.steerable.fields import count_copies, part_channels, parts_of, width
 from tfpn.math.steerable.generators import generator_family
 from tfpn.math.steerable.harmonics import harmonics_of
 from tfpn.types import Mixin, Tensor
@@ -19,7 +21,7 @@ class Generators(Mixin):
 
     def _build_generators(self):
         """Makes the parameters of the layer's own generators; returns the generators."""
-        self._family = generator_family(self.frequencies, self.constraint, self.spatial_dim)
+        self._family = generator_family(self.frequencies, self.constraint, self.group)
         initial = self._initial_generators()
         self.generator_weights = {
             p.name: self.add_weight(
@@ -37,7 +39,7 @@ class Generators(Mixin):
         """Builds and checks ``flows``; returns their generators."""
         where = f"{type(self).__name__} {self.name!r}: flows"
         found = [
-            build_flow(flow, f"{where}[{k}]", self.frequencies, self.spatial_dim)
+            build_flow(flow, f"{where}[{k}]", self.frequencies, self.group)
             for k, flow in enumerate(self.flows)
         ]
         return [np.stack(tensors) for tensors in zip(*found, strict=True)]
@@ -50,6 +52,40 @@ class Generators(Mixin):
             spread=DIFFUSION_PER_SPACING,
         )
 
+    def _initial_scale(self, initial, frequency):
+        """Standard deviation of W's numbers, from what the flows leave of the prior variance.
+
+        As in `PNConv`: the mean square of W is ``kept^(-2/3)`` over the number of its inputs.
+        """
+        copies = count_copies(self._input, self.frequencies)
+        of_parts = part_channels(self._input, self.frequencies, self.spatial_dim)
+        kind = parts_of(self.frequencies, self.spatial_dim)[frequency]
+        with tf.init_scope():
+            one, length_scale = (tf.constant(t, tf.float64) for t in (1.0, self.length_scale))
+            kernel = Kernel(one, length_scale, read_mixture(self.prior_kernel))
+            c, b, s = initial
+            harmonics = harmonics_of(self.spatial_dim)
+            flows = [
+                harmonics.flow_type(c, b, s, self.frequencies, std, length, tf.float64)
+                for std, length in kernel.terms()
+            ]
+            kept = 0.0
+            for group in harmonics.groups((kind,), tuple(of_parts)):
+                prior = tf.add_n([term.prior(group, kind) for term in flows])
+                prior = tf.linalg.diag_part(tf.math.real(prior))
+                channels = len(of_parts[group.inside])
+                share = channels / (copies * width(group.inside.frequency, self.spatial_dim))
+                kept += share * float(tf.reduce_mean(prior)) / width(frequency, self.spatial_dim)
+        if kept < 1e-12:
+            raise ValueError(
+                f"{type(self).__name__} {self.name!r}: no flow of rho with the frequencies "
+                f"{self.frequencies} leads from the input's fields {self._input} to the frequency "
+                f"{frequency}."
+            )
+        inputs = self.num_basis * len(kind) * copies
+        parts = len(self._weight_parts(frequency)) + 1
+        return np.sqrt(kept ** (-2.0 / 3.0) / (parts * inputs))
+
     def _reset_flows(self):
         if self.flows:  # given flows keep their weights
             return
@@ -59,9 +95,9 @@ class Generators(Mixin):
     def generators(self) -> tuple[Tensor, Tensor, Tensor]:
         """The generators' C [K, r, r], B [K, d, r, r] and S [K, d, d, r, r] in float64.
 
-        The indices are derivative(s), output, input, of r channels: one copy of each of
-        ``frequencies``. Lengths are in the points' unit. The layer's weights, and ``flows``, are in
-        units of the spacing, ``exp(log_flow_unit)``.
+        The indices are derivative(s), output, input, of the r channels of rho (``frequencies``).
+        Lengths are in the points' unit. The layer's weights, and ``flows``, are in units of the
+        spacing, ``exp(log_flow_unit)``.
         """
         if self.flows:
             tensors = generators_of(self.flows)

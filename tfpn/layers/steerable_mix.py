@@ -12,7 +12,6 @@ from tfpn.layers.steerable_base import (
     FieldsMixin,
     fields_config,
     optional_fields,
-    read_spatial_dim,
 )
 from tfpn.math.missing import missing_mask, observed_only, penalty
 from tfpn.math.steerable.fields import (
@@ -24,9 +23,9 @@ from tfpn.math.steerable.fields import (
     split_fields,
     spread_blocks,
 )
-from tfpn.math.steerable.mixing import mix_block_variance, mix_fields, weight_shape
+from tfpn.math.steerable.mixing import mix_block_variance, mix_fields
 from tfpn.math.uncertainty import carried_by
-from tfpn.types import Config, FieldsLike, Observations, Tensor
+from tfpn.types import Config, FieldsLike, GroupLike, Observations, Tensor
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -45,7 +44,7 @@ class SteerableMix(FieldsMixin, GPLayer):
         in_fields: type of the input; by default all its channels are scalars.
         use_bias: adds a learnable constant to each output scalar.
         train_bias: whether the bias is trained, as in `ChannelMix`.
-        spatial_dim: 2 for fields on the plane, 3 for fields in space.
+        spatial_dim, group: as in `SteerablePNConv`.
 
     Input and output:
         The observations dict; points [B, N, d] pass through.
@@ -66,13 +65,14 @@ class SteerableMix(FieldsMixin, GPLayer):
         in_fields: FieldsLike | None = None,
         use_bias: bool = True,
         train_bias: bool = True,
-        spatial_dim: int = 2,
+        spatial_dim: int | None = None,
+        group: GroupLike | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.spatial_dim = read_spatial_dim(spatial_dim)
-        self.fields = read_fields(fields, dim=self.spatial_dim)
-        self.in_fields = optional_fields(in_fields, "in_fields", self.spatial_dim)
+        self._take_group(group, spatial_dim)
+        self.fields = read_fields(fields, group=self.group)
+        self.in_fields = optional_fields(in_fields, "in_fields", self.group)
         self.use_bias = check_flag("use_bias", use_bias)
         self.train_bias = check_flag("train_bias", train_bias)
 
@@ -88,10 +88,11 @@ class SteerableMix(FieldsMixin, GPLayer):
                     f"leads to the frequency {m} from the input's fields {self._input}."
                 )
             # He's, which makes up for the half of the signal that a rectifier takes.
-            scale = np.sqrt((2.0 if m == 0 or self.spatial_dim == 3 else 1.0) / copies[m])
+            parts = self._weight_parts(m)
+            scale = np.sqrt(2.0 / (len(parts) + 1.0) / copies[m])
             self.kernels[m] = self.add_weight(
                 name=f"kernel_{m}",
-                shape=weight_shape(m, self.spatial_dim, copies[m], number),
+                shape=(*parts, copies[m], number),
                 initializer=keras.initializers.RandomNormal(stddev=scale),
             )
         self.bias = None
@@ -130,5 +131,5 @@ class SteerableMix(FieldsMixin, GPLayer):
             "in_fields": fields_config(self.in_fields),
             "use_bias": self.use_bias,
             "train_bias": self.train_bias,
-            "spatial_dim": self.spatial_dim,
+            **self._group_config(),
         }

@@ -7,12 +7,12 @@ import tensorflow as tf
 
 from tfpn.checks import check_number, check_positive
 from tfpn.layers.base import GPLayer
-from tfpn.layers.steerable_base import FieldsMixin, fields_config, read_spatial_dim
+from tfpn.layers.steerable_base import FieldsMixin, fields_config
 from tfpn.math.missing import observed_entries
 from tfpn.math.steerable.fields import block_numbers, read_fields
 from tfpn.math.steerable.normalization import field_statistics, normalize_fields
 from tfpn.math.uncertainty import carried_by
-from tfpn.types import Config, FieldsLike, Observations, Tensor
+from tfpn.types import Config, FieldsLike, GroupLike, Observations, Tensor
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
@@ -29,7 +29,7 @@ class SteerableNormalization(FieldsMixin, GPLayer):
         momentum: momentum of the running averages, which begin as plain means over the first
             batches.
         epsilon: a number to add to q^2.
-        spatial_dim: 2 for fields on the plane, 3 for fields in space.
+        spatial_dim, group: as in `SteerablePNConv`.
 
     Input and output:
         The observations dict; points [B, N, d] pass through, values and variance [B, N, c].
@@ -50,12 +50,13 @@ class SteerableNormalization(FieldsMixin, GPLayer):
         *,
         momentum: float = 0.95,
         epsilon: float = 1e-5,
-        spatial_dim: int = 2,
+        spatial_dim: int | None = None,
+        group: GroupLike | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.spatial_dim = read_spatial_dim(spatial_dim)
-        self.fields = read_fields(fields, dim=self.spatial_dim)
+        self._take_group(group, spatial_dim)
+        self.fields = read_fields(fields, group=self.group)
         self.momentum = check_number("momentum", momentum, low=0.0, high=1.0)
         self.epsilon = check_positive("epsilon", epsilon)
 
@@ -124,5 +125,5 @@ class SteerableNormalization(FieldsMixin, GPLayer):
             "fields": fields_config(self.fields),
             "momentum": self.momentum,
             "epsilon": self.epsilon,
-            "spatial_dim": self.spatial_dim,
+            **self._group_config(),
         }

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tfpn.checks import check_choice
 from tfpn.layers.base import GPLayer
-from tfpn.layers.steerable_base import FieldsMixin, fields_config, read_spatial_dim
+from tfpn.layers.steerable_base import FieldsMixin, fields_config
 from tfpn.math.activations.rectified import rectified_moments
 from tfpn.math.missing import missing_mask, observed_entries, penalty
 from tfpn.math.steerable.fields import (
@@ -22,7 +22,7 @@ from tfpn.math.steerable.fields import (
 )
 from tfpn.math.steerable.gates import gate_fields, gate_moments, gate_value
 from tfpn.math.uncertainty import carried_by
-from tfpn.types import Config, FieldsLike, Observations, Tensor
+from tfpn.types import Config, FieldsLike, GroupLike, Observations, Tensor
 
 GATES = ("shared", "own")
 
@@ -42,7 +42,7 @@ class GatedReLU(FieldsMixin, GPLayer):
         gates: with "shared" the n-th scalar is the gate of the n-th copy of every other frequency,
             and is also rectified. "own" takes the last scalars, one for each copy of a frequency of
             1 or more in the order of the fields; the output no longer has them.
-        spatial_dim: 2 for fields on the plane, 3 for fields in space.
+        spatial_dim, group: as in `SteerablePNConv`.
 
     Input and output:
         The observations dict; points [B, N, d] pass through. The output's fields are
@@ -66,12 +66,13 @@ class GatedReLU(FieldsMixin, GPLayer):
         fields: FieldsLike,
         *,
         gates: Literal["own", "shared"] = "shared",
-        spatial_dim: int = 2,
+        spatial_dim: int | None = None,
+        group: GroupLike | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.spatial_dim = read_spatial_dim(spatial_dim)
-        self.fields = read_fields(fields, dim=self.spatial_dim)
+        self._take_group(group, spatial_dim)
+        self.fields = read_fields(fields, group=self.group)
         self.gates = check_choice("gates", gates, GATES)
         scalars = dict(self.fields).get(0, 0)
         gated = [copies for m, copies in self.fields if m]
@@ -150,5 +151,5 @@ class GatedReLU(FieldsMixin, GPLayer):
             **super().get_config(),
             "fields": fields_config(self.fields),
             "gates": self.gates,
-            "spatial_dim": self.spatial_dim,
+            **self._group_config(),
         }

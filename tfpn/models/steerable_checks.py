@@ -4,51 +4,113 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
-from tfpn.layers.steerable_base import fields_config, optional_fields, read_spatial_dim
+from tfpn.checks import check_count
+from tfpn.layers.steerable_base import fields_config, optional_fields
 from tfpn.layers.steerable_flows import is_flow
-from tfpn.math.steerable.fields import block_numbers, read_fields, read_frequencies
-from tfpn.types import Config, Layer, Mixin, Pooling
+from tfpn.math.steerable.fields import (
+    block_numbers,
+    read_fields,
+    read_frequencies,
+    sort_frequencies,
+)
+from tfpn.math.steerable.groups import FieldGroup, read_group
+from tfpn.types import Config, Mixin, Pooling
+
+COPIES = 26
+FREQUENCIES = (0, 1, 2)
 
 
-def read_block_frequencies(frequencies: Sequence[int]) -> list[int]:
-    """The frequencies of the blocks' fields, sorted; raises ValueError without the scalars."""
-    found = list(read_frequencies(frequencies))
-    if found[0] != 0:
+def read_blocks(
+    fields: Any, copies: int | None, frequencies: Sequence[Any] | None, group: FieldGroup
+) -> tuple[Config, list]:
+    """The type of the fields in the blocks: ``fields``, or ``copies`` of each of ``frequencies``.
+
+    Returns:
+        The three arguments as the configuration holds them, and the type as a list of pairs.
+
+    Raises:
+        ValueError: if they are bad, or there are not enough scalars, which gate all other fields.
+    """
+    if fields is None:
+        copies = check_count("copies", COPIES if copies is None else copies)
+        found = list(read_frequencies(FREQUENCIES if frequencies is None else frequencies,
+                                      group=group))  # fmt: skip
+        if found[0] != 0 or len(set(found)) < len(found):
+            raise ValueError(
+                "frequencies must hold 0, the scalars, which gate all other fields, and none "
+                f"twice; found {frequencies!r}."
+            )
+        return {"fields": None, "copies": copies, "frequencies": found}, [
+            [m, copies] for m in found
+        ]
+    for name, value in (("copies", copies), ("frequencies", frequencies)):
+        if value is not None:
+            raise ValueError(
+                f"give fields, or copies and frequencies, not both: found fields={fields!r} and "
+                f"{name}={value!r}."
+            )
+    pairs = fields_config(read_fields(fields, group=group, any_basis=True))
+    most, scalars = max(copies for _, copies in pairs), dict(pairs).get(0, 0)
+    if scalars < most:
         raise ValueError(
-            f"frequencies must hold 0, the scalars, which gate all other fields; found "
-            f"{frequencies!r}."
+            "fields must have at least as many scalars (frequency 0) as copies of any other "
+            f"frequency, because the scalars gate these; found {scalars} and {most} in "
+            f"{fields!r}."
         )
-    return found
+    return {"fields": pairs, "copies": None, "frequencies": None}, pairs
 
 
-def read_types(in_fields: Any, out_fields: Any, spatial_dim: Any) -> Config:
-    """``in_fields``, ``out_fields`` and ``spatial_dim`` as the configuration holds them."""
-    dim = read_spatial_dim(spatial_dim)
+def read_types(in_fields: Any, out_fields: Any, group: FieldGroup) -> Config:
+    """``in_fields`` and ``out_fields`` as the configuration holds them, and the group."""
     return {
-        "in_fields": fields_config(read_fields(in_fields, "in_fields", dim)),
-        "out_fields": fields_config(optional_fields(out_fields, "out_fields", dim)),
-        "spatial_dim": dim,
+        "in_fields": fields_config(read_fields(in_fields, "in_fields", group=group)),
+        "out_fields": fields_config(optional_fields(out_fields, "out_fields", group)),
+        "group": group.name,
+        "spatial_dim": group.dim,
     }
 
 
-def check_flow(flow: Layer | None, frequencies: Sequence[int], fields: Mapping[str, Any]) -> None:
-    """Raises ValueError unless a flow can act on the fields; ``fields`` has argument names."""
+def read_flow(flow: Any, hidden: Any, fields: Mapping[str, Any], group: FieldGroup) -> Any:
+    """The frequencies of rho that all flows act on; None for those of each convolution.
+
+    Args:
+        flow: a representation or its text, a Keras layer, or None.
+        hidden: the type of the blocks' fields. A Keras layer acts on one copy of each.
+        fields: the types by argument that rho must hold.
+        group: of all.
+
+    Raises:
+        ValueError: if it is none of these, or does not act on all fields.
+    """
     if flow is None:
-        return
-    if not is_flow(flow):
+        return None
+    if isinstance(flow, str) or hasattr(flow, "decompose"):
+        found, what = read_frequencies(flow, "flow", group=group), f"{str(flow)!r}"
+    elif is_flow(flow):
+        found, what = tuple(m for m, _ in hidden), "the layer"
+    else:
         raise ValueError(
-            "flow must be a Keras layer with a method generator(), such as one that "
-            f"equivariance.keras_source writes, found {flow!r}."
+            "flow must be a representation such as '2x0 + 1', or a Keras layer with a method "
+            f"generator(), such as one that equivariance.keras_source writes, found {flow!r}."
         )
     for name, pairs in fields.items():
-        missing = sorted({m for m, _ in pairs or ()} - set(frequencies))
+        missing = sort_frequencies({m for m, _ in pairs or ()} - set(found))
         if missing:
             raise ValueError(
-                f"{name} {pairs} has the frequencies {missing}, but the flow acts only on the "
-                f"frequencies {tuple(frequencies)}: give a flow and frequencies that have them."
+                f"{name} {pairs} has the frequencies {missing}, but flow, {what}, acts only on the "
+                f"frequencies {found}: give a flow and frequencies that have them."
             )
+    return found
+
+
+def flow_config(flow: Any) -> Any:
+    """A flow as the configuration holds it: its text, a saved layer or None."""
+    if is_flow(flow):
+        return keras.saving.serialize_keras_object(flow)
+    return None if flow is None else str(flow)
 
 
 def check_out_fields(
@@ -76,14 +138,13 @@ class FieldInput(Mixin):
     @property
     def in_fields(self) -> tuple[tuple[int, int], ...]:
         """The type of the input's channels, as pairs (frequency, copies)."""
-        return read_fields(self._config["in_fields"], dim=self._config["spatial_dim"])
+        return read_fields(self._config["in_fields"], group=self._config["group"])
 
     @property
     def output_fields(self) -> tuple[tuple[int, int], ...] | None:
         """The type of the output's channels; None for numbers that no rotation changes."""
-        return optional_fields(
-            self._config["out_fields"], "out_fields", self._config["spatial_dim"]
-        )
+        group = read_group(self._config["group"])
+        return optional_fields(self._config["out_fields"], "out_fields", group)
 
     @property
     def _input_blocks(self):
@@ -109,8 +170,7 @@ class FieldInput(Mixin):
         super()._check_missing(variance)
 
     def _scalar_channels(self):
-        blocks = self._input_blocks
-        return np.flatnonzero(np.bincount(blocks)[blocks] == 1)
+        return np.arange(dict(self.in_fields).get(0, 0))
 
     def _block_noise(self, variance):
         blocks = self._input_blocks

@@ -8,10 +8,10 @@ import keras
 from tfpn.checks import check_count
 from tfpn.layers import GatedReLU, SteerableMix, SteerableNormalization, SteerablePNConv
 from tfpn.layers.conditioning import BLOCK_SIZE, CONDITIONED, NEIGHBORS
-from tfpn.layers.steerable_base import check_seed
-from tfpn.layers.steerable_flows import copy_flow
+from tfpn.layers.steerable_base import check_seed, read_field_group
+from tfpn.layers.steerable_flows import copy_flow, is_flow
 from tfpn.math.kernels import kernel_config
-from tfpn.math.steerable.fields import block_numbers, count_channels
+from tfpn.math.steerable.fields import block_numbers, count_channels, sort_frequencies
 from tfpn.math.uncertainty import UNCERTAINTY, steerable
 from tfpn.models.arguments import check_arguments
 from tfpn.models.blocks import Block
@@ -28,9 +28,10 @@ from tfpn.models.network import PNNetwork
 from tfpn.models.readout import FieldReadout
 from tfpn.models.steerable_checks import (
     FieldInput,
-    check_flow,
     check_out_fields,
-    read_block_frequencies,
+    flow_config,
+    read_blocks,
+    read_flow,
     read_types,
 )
 from tfpn.types import (
@@ -39,10 +40,12 @@ from tfpn.types import (
     Distribution,
     DType,
     FieldsLike,
+    GroupLike,
     KernelLike,
     Layer,
     Observations,
     Pooling,
+    Representation,
     Verbose,
 )
 
@@ -53,24 +56,23 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
 
     A signal on the plane stays the same when you turn it. So does a wind that you measure in turned
     coordinates. This network knows this from the start, and at every angle. It does so in space,
-    too, with ``spatial_dim=3``. The logits of a
-    classifier do not change when the points are turned, and predicted fields turn with the points.
-    It needs no training on turned examples. The network is ``num_blocks`` times [SteerablePNConv ->
-    GatedReLU -> SteerableMix -> SteerableNormalization], as in `PNCNN`. Its features are fields:
-    ``copies`` of each of ``frequencies``. A field of frequency 0 is a scalar, such as a
+    too, with ``spatial_dim=3``. The logits of a classifier do not change when the points are
+    turned, and predicted fields turn with the points. It needs no training on turned examples. The
+    network is ``num_blocks`` times [SteerablePNConv -> GatedReLU -> SteerableMix ->
+    SteerableNormalization], as in `PNCNN`. Its features are ``fields``. A field of frequency 0 is a scalar, such as a
     temperature. A field of frequency m has two components, and a rotation by t turns them by m t
-    (1: vectors, such as wind). In space a frequency is a spin: a field of spin l has 2 l + 1
-    components (1: vectors).
+    (1: vectors, such as wind). In space a field of spin l has 2 l + 1 components (1: vectors).
 
     With ``num_classes`` or ``num_outputs`` the last block leads to only scalars, as many as the
     other blocks have channels. Their integrals over the plane or space and a linear head give
     logits or numbers that no rotation changes. With ``out_fields`` a last convolution reads fields
     out at the points of a further input, "query".
 
-    With a pooling over "space" this holds for rotations about any centre, and with a disc or ball
-    for those about its centre. With a box **the network is not invariant**, because a turned box
-    covers another region. Quarter turns of a square about its centre are the exception. For
-    reflections, and to measure all this for a model at hand, see `tfpn.check_equivariance`.
+    With a pooling over "space" this holds for rotations about any centre, and with a disc for those
+    about its centre. With a box **the network is not invariant**, because a turned box covers
+    another region. Quarter turns of a square about its centre are the exception. With
+    ``group="O2"`` all this holds for reflections, too. To measure it for a model at hand, see
+    `tfpn.check_equivariance`.
 
     The error that remains is rounding: relative to the largest output some 1e-14 in float64, and up
     to 3e-6 in float32. The first convolution computes in float64 inside, because kernels between
@@ -95,20 +97,26 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             ``num_classes=None``. If this and ``out_fields`` are None too, the output is the pooled
             dict of `IntegralPooling`.
         out_fields: the type of the fields to predict, such as ``{1: 1}`` for one vector field,
-            ``{0: 2, 1: 1}`` for two scalars and a vector, or a representation of
-            `equivariance.SO2`, in space of `equivariance.SO3`; with ``num_classes=None``.
-        copies: number of fields of each frequency in the blocks; 26 fields of the frequencies 0, 1
-            and 2 have 130 channels, and 234 in space.
-        frequencies: frequencies of the fields in the blocks. Include 0: scalars gate the others.
+            ``{0: 2, 1: 1}`` or "2x0 + 1" for two scalars and a vector, or a representation of
+            ``group``; with ``num_classes=None``.
+        fields: type of the fields in the blocks, such as "16x0 + 8x1" or any other text that
+            `equivariance.parse_representation` reads. Scalars gate the other fields: give at least
+            as many as of any other frequency.
+        copies, frequencies: without ``fields``, how many fields of which frequencies are in the
+            blocks. The default, 26 of 0, 1 and 2, has 130 channels, and 234 in space.
         num_blocks: number of blocks.
         num_basis: flows (coupled PDEs) in each convolution.
-        in_fields: type of the input; 1 is one scalar.
-        spatial_dim: 2 for the plane, 3 for space. In space ``frequencies=(0, 1)`` costs less than
-            the default.
-        flow: None, or a Keras layer whose ``generator()`` gives C, B and S on one copy of each of
-            ``frequencies``, such as one that `equivariance.keras_source` writes. Every flow is then
-            a copy of its configuration with its own weights, in units of the spacing (see
-            `SteerablePNConv`). ``constraint`` and ``seed`` then have no effect.
+        in_fields: type of the input, as ``out_fields``; 1 is one scalar.
+        spatial_dim: 2 for the plane, 3 for space; by default that of ``group``, or 2. In space
+            ``frequencies=(0, 1)`` costs less than the default, and ``pooling`` cannot be a disc.
+        group: what the network commutes with, by default all rotations: "SO2", "O2", "C<n>",
+            "D<n>" or "SO3", see `SteerablePNConv`.
+        flow: the representation that each flow acts on, such as "2x0 + 1" for PDEs that couple two
+            scalars and a vector (see ``frequencies`` of `SteerablePNConv`). None for one field of
+            each frequency that the convolution meets. A Keras layer, such as one that
+            `equivariance.keras_source` writes, gives C, B and S by its ``generator()``, on one
+            field of each frequency of the blocks and in units of the spacing. Every flow is then a
+            copy with its own weights, and ``constraint`` and ``seed`` have no effect.
         constraint: "dissipative" flows never amplify; "free" ones may (see `SteerablePNConv`).
         uncertainty: "diagonal" carries mean and variance through the network, "none" the means
             only, "sampled" draws of the fields (see above).
@@ -169,13 +177,15 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
         *,
         num_outputs: int | None = None,
         out_fields: FieldsLike | None = None,
-        copies: int = 26,
-        frequencies: Sequence[int] = (0, 1, 2),
+        fields: FieldsLike | None = None,
+        copies: int | None = None,
+        frequencies: Sequence[Any] | None = None,
         num_blocks: int = 4,
         num_basis: int = 2,
         in_fields: FieldsLike = 1,
-        spatial_dim: int = 2,
-        flow: Layer | None = None,
+        spatial_dim: int | None = None,
+        group: GroupLike | None = None,
+        flow: str | Representation | Layer | None = None,
         constraint: Constraint = "dissipative",
         uncertainty: str = "diagonal",
         num_samples: int = 16,
@@ -208,23 +218,24 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             block_size=block_size,
             neighbors=neighbors,
             num_blocks=num_blocks,
-            copies=copies,
         )
-        frequencies = read_block_frequencies(frequencies)
-        types = read_types(in_fields, out_fields, spatial_dim)
-        in_fields, out_fields, spatial_dim = types.values()
+        acting = read_field_group(group, spatial_dim)
+        types = read_types(in_fields, out_fields, acting)
+        in_fields, out_fields, _, spatial_dim = types.values()
+        block_types, hidden = read_blocks(fields, copies, frequencies, acting)
         pooling = read_pooling(pooling)
         check_out_fields(out_fields, num_classes, num_outputs, pooling)
         check_count("num_basis", num_basis)
         seed = None if seed is None else check_seed(seed)
-        check_flow(flow, frequencies, {"in_fields": in_fields, "out_fields": out_fields})
+        given = {"in_fields": in_fields, "out_fields": out_fields, "fields": hidden}
+        rho = read_flow(flow, hidden, given, acting)
         policy = keras.dtype_policies.get(dtype)
         dtype = policy.name  # the name reloads even if it came from the global policy
         config |= {
             **types,
-            "frequencies": frequencies,
+            **block_types,
             "num_basis": num_basis,
-            "flow": None if flow is None else keras.saving.serialize_keras_object(flow),
+            "flow": flow_config(flow),
             "constraint": constraint,
             "num_samples": num_samples,
             "num_training_samples": num_training_samples,
@@ -249,13 +260,13 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
 
         def convolution(number, name, fields, in_fields):
             first, flows = number == 1, None
-            if flow is not None:
+            if is_flow(flow):
                 flows = [copy_flow(flow, f"{name}_flow_{k}", dtype) for k in range(num_basis)]
             return SteerablePNConv(
                 fields,
                 num_basis,
                 in_fields=in_fields,
-                frequencies=sorted({*frequencies, *(m for m, _ in (*in_fields, *fields))}),
+                frequencies=rho or sort_frequencies({m for m, _ in (*hidden, *in_fields, *fields)}),
                 constraint=constraint,
                 flows=flows,
                 observation_noise=observation_noise if first else feature_noise,
@@ -267,7 +278,7 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
                 stream=number,
                 double_precision=first,  # features are smooth enough for float32
                 seed=None if seed is None else seed + number,
-                spatial_dim=spatial_dim,
+                group=acting.name,
                 name=name,
                 **prior,
             )
@@ -278,9 +289,8 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             points_dtype(policy),
             query=out_fields is not None,
         )
-        common = {"spatial_dim": spatial_dim, "dtype": dtype}
+        common = {"group": acting.name, "dtype": dtype}
         x, fields = {key: inputs[key] for key in ("points", "values", "variance")}, in_fields
-        hidden = [[m, copies] for m in frequencies]
         blocks = []
         for number in range(1, num_blocks + 1):
             last = number == num_blocks and out_fields is None
@@ -383,7 +393,7 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
     @classmethod
     def from_config(cls, config: Config, custom_objects: Mapping[str, Any] | None = None) -> Any:
         config = dict(config)
-        if config.get("flow") is not None:
+        if isinstance(config.get("flow"), Mapping):
             config["flow"] = keras.saving.deserialize_keras_object(
                 config["flow"], custom_objects=custom_objects
             )

@@ -3,8 +3,9 @@ r"""A = sum_k W_k (I x exp(M_k)), applied to a GP posterior, for fields that rot
 The fields are n copies of a small representation rho, and each generator M_k acts on one copy. The
 mixings W_k commute with rotations. So by Schur's lemma they map frequency alpha to itself. On the
 plane they do so by a real number for each pair of copies of a scalar, and by a complex number w for
-other fields. Let ``z_alpha^k`` be the complex field that the k-th flow makes of one copy. Its
-posterior covariance H^kk' = ``E[z^k conj z^k']`` is the same for all copies of equal noise. Then
+other fields (a real one if they are to commute with reflections). Let ``z_alpha^k`` be the complex
+field that the k-th flow makes of one copy. Its posterior covariance H^kk' = ``E[z^k conj z^k']`` is
+the same for all copies of equal noise. Then
 
     z_alpha,p           = sum_{k,c} w^k_cp z_alpha,c^k
     E|z_alpha,p|^2      = sum_{k,k'} (sum_c w^k_cp conj(w^k'_cp)) H^kk'
@@ -12,6 +13,9 @@ posterior covariance H^kk' = ``E[z^k conj z^k']`` is the same for all copies of 
 A block's covariance is not a multiple of the identity. Its diagonal does not rotate with the field,
 but its trace is invariant. So the result's variance is the mean over the block's components,
 ``E|z|^2 / 2``.
+
+If rho has mu parts of the frequency alpha, the sum over k is one over flows and parts: W_k then has
+a number for each part of each copy, and H^kk' the covariances between parts, too.
 
 In space frequencies are spins, and W_k has a real number for each pair of copies of a spin. The
 variance is the mean over a block's 2 l + 1 components (see `tfpn.math.steerable.space`).
@@ -34,12 +38,15 @@ from tfpn.math.precision import in_float64
 from tfpn.math.steerable.fields import (
     block_mean,
     count_channels,
+    count_copies,
     join_fields,
+    part_channels,
+    parts_of,
     spread_blocks,
     width,
 )
 from tfpn.math.steerable.harmonics import harmonics_of
-from tfpn.math.steerable.mixing import flat_weights, mix_fields, variance_weights, weight_shape
+from tfpn.math.steerable.mixing import are_complex, flat_weights, mix_fields, variance_weights
 from tfpn.types import KernelLike, Tensor, Trains
 
 
@@ -82,10 +89,13 @@ def steerable_convolve(
         query: points of the result, [B, M, d], finite.
         fields_in, fields_out: field types, see `tfpn.math.steerable.fields`.
         frequencies: increasing frequencies of rho, on which the flows act, including all those of
-            both types. Fields that ``fields_in`` lacks are 0 before the flows.
-        weights: a dict from each frequency of ``fields_out`` to [K, n, copies] for scalars and in
-            space, and to [2, K, n, copies] with real and imaginary part of w for others. n is the
-            largest number of copies in ``fields_in``.
+            both types, such as (0, 1, 2), or (0, 0, 1) for two scalars and a vector. Fields that
+            ``fields_in`` lacks are 0 before the flows.
+        weights: a dict from each frequency of ``fields_out`` to [K, n, copies], or for frequencies
+            from 1 on the plane to [2, K, n, copies] with real and imaginary part of w. n is the
+            number of copies of rho that hold ``fields_in``: the largest number of copies there, if
+            rho has each frequency once. If rho has one mu times, there is K mu in place of K, flow
+            by flow.
         first_order: B [K, d, r, r], equivariant, index order derivative, output, input.
         second_order: S [K, d, d, r, r].
         zeroth_order: C [K, r, r], or None for 0.
@@ -187,32 +197,37 @@ def _convolve_fields(
         raise ValueError(
             f"points has shape {points.shape} and query {query.shape}: the last axes must agree."
         )
-    harmonics = harmonics_of(dim)
+    harmonics, frequencies = harmonics_of(dim), tuple(frequencies)
     variance = shared_in_blocks(observed.variance, fields_in, dim)
     observed = dataclasses.replace(observed, variance=variance)
     flows = flows_of_terms(prior, frequencies, generator, dtype, dim)
-    outs, insides = (tuple(m for m, _ in fields) for fields in (fields_out, fields_in))
-    if not set(outs) | set(insides) <= set(frequencies):
+    if not {m for m, _ in (*fields_in, *fields_out)} <= set(frequencies):
         raise ValueError(
             f"frequencies must include all those of fields_in {fields_in} and fields_out "
             f"{fields_out}, found {frequencies}."
         )
-    weights = _check_weights(weights, fields_in, fields_out, flows[0].count, inside, dim)
-    all_groups = harmonics.groups(outs, insides)
-    parts = _Parts(observed.posterior(), fields_in, dim)
+    kinds = parts_of(frequencies, dim)
+    outs = {kinds[m]: m for m, _ in fields_out}
+    copies = count_copies(fields_in, frequencies)
+    weights = _check_weights(weights, fields_out, frequencies, flows[0].count, copies, inside)
+    of_parts = part_channels(fields_in, frequencies, dim)
+    all_groups = harmonics.groups(tuple(outs), tuple(of_parts))
+    parts = _Parts(observed.posterior(), of_parts, dim)
     cross = [harmonics.kernels(query, parts.points, term, all_groups) for term in flows]
-    copies = max(n for _, n in fields_in)
-    responses: dict[int, list[Tensor]] = {out: [] for out in outs}
-    mixed_variance: dict[int, list[Tensor]] = {out: [] for out in outs}
+    responses: dict[int, list[Tensor]] = {out: [] for out in outs.values()}
+    mixed_variance: dict[int, list[Tensor]] = {out: [] for out in outs.values()}
     for group, *terms in zip(all_groups, *cross, strict=True):
         mean, explained = parts.condition(group, tf.add_n(terms), with_variance)
-        for out, found in harmonics.fields_of(mean, group, flows[0].count, copies).items():
-            responses[out].append(found)
+        for kind, found in harmonics.fields_of(mean, group, flows[0].count, copies).items():
+            responses[outs[kind]].append(found)
         if not with_variance:
             continue
-        for out in group.outs:
-            mixing = variance_weights(weights[out], dict(fields_in)[group.inside])
-            prior, features = harmonics.covariance_features(explained, flows, group, out)
+        for kind in group.outs:
+            out = outs[kind]
+            mixing = variance_weights(weights[out], parts.copies(group))
+            prior, features = harmonics.covariance_features(
+                explained, flows, group, kind, are_complex(weights[out])
+            )
             mixed = parts.mix_variance(prior, features, mixing)
             mixed_variance[out].append(mixed / width(out, dim))
     flat = {out: concatenated(tf.add_n(found)) for out, found in responses.items()}
@@ -270,12 +285,12 @@ def flows_of_terms(kernel, frequencies, generator, dtype, dim):
     return [flow_type(*orders, std, length, dtype) for std, length in terms]
 
 
-def _check_weights(weights, fields_in, fields_out, count, inside, dim):
-    copies = max(n for _, n in fields_in)
+def _check_weights(weights, fields_out, frequencies, count, copies, inside):
     found = {}
     for out, number in fields_out:
         tensor = inside(weights[out])
-        expected = weight_shape(out, dim, count, copies, number)
+        parts = (2,) if are_complex(tensor) else ()
+        expected = (*parts, count * frequencies.count(out), copies, number)
         if not tensor.shape.is_compatible_with(expected):
             raise ValueError(
                 f"weights[{out}] has shape {tensor.shape}, expected {expected}: {count} flow(s), "
@@ -286,7 +301,7 @@ def _check_weights(weights, fields_in, fields_out, count, inside, dim):
 
 
 def concatenated(response):
-    """[B, M, K, width, n] -> planar [B, M, width K n]."""
+    """[B, M, K, width, n] -> planar [B, M, width K n]; K counts parts as flows."""
     response = tf.transpose(response, [0, 1, 3, 2, 4])
     shape = tf.shape(response)
     numbers = np.prod(response.shape[2:])
@@ -296,10 +311,15 @@ def concatenated(response):
 class _Parts:
     """The posterior of the channels of each group."""
 
-    def __init__(self, posterior, fields, dim):
+    def __init__(self, posterior, of_parts, dim):
         self.points = posterior.points
-        self._posterior, self._fields, self._dim = posterior, fields, dim
+        self._posterior, self._of_parts, self._dim = posterior, of_parts, dim
         self._nll = {}
+
+    def copies(self, group):
+        """How many copies a group maps."""
+        channels = self._of_parts[group.inside]
+        return len(channels) // width(group.inside.frequency, self._dim)
 
     def condition(self, group, kernel, with_variance):
         """Posterior of functionals of the channels of one group.
@@ -314,13 +334,13 @@ class _Parts:
             explain, [B, M, G, F, F] or None. G is 1, or the number of copies with noise for each
             block.
         """
-        channels = group.channels(self._fields)
+        channels = group.channels(self._of_parts)
         posterior = self._posterior.select(channels)
         explained = None
         if with_variance:
             mean, explained, nll = posterior.condition(Fixed(kernel))
             # The channels of a block have the same noise.
-            explained = explained[:, :, : dict(self._fields)[group.inside]]
+            explained = explained[:, :, : self.copies(group)]
         else:
             mean, nll = posterior.mean(Fixed(kernel))
         self._nll.update(zip(channels, tf.unstack(nll, axis=-1), strict=True))

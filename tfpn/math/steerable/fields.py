@@ -1,4 +1,4 @@
-"""Field types of the groups SO(2) and SO(3): they say which channels rotate into each other.
+"""Field types: they say which channels rotate into each other.
 
 A field type is a tuple of pairs (frequency, copies) with increasing frequencies. Channels stand in
 the order of the pairs, copy by copy. "Planar" is the order [all first components, all second ones
@@ -6,32 +6,43 @@ and so on] of the copies of one frequency.
 
 On the plane frequency 0 is a scalar with one channel. Frequency m >= 1 has two channels, which a
 rotation by an angle t rotates by m t (vectors have m = 1). They are also one complex number
-``z = f_1 + i f_2``, which the rotation multiplies by ``exp(i m t)``.
+``z = f_1 + i f_2``, which the rotation multiplies by ``exp(i m t)``. A reflection at the first axis
+leaves scalars as they are and takes z to its conjugate. The frequency "0-" is a pseudoscalar, which
+such a reflection multiplies by -1, and only groups with reflections have it.
 
 In space the frequency is a spin l. It has 2 l + 1 channels, which a rotation turns by the matrix of
 `equivariance.SO3.irrep(l)`: spin 0 is a scalar and spin 1 a vector (x, y, z).
+
+Flows act on a small representation rho, which is given by the frequencies of its irreducible parts
+such as (0, 0, 1). The input is copies of rho. With several parts of one frequency in rho, its
+copies are dealt out to these parts in turn.
 """
 
 from numbers import Integral
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-GROUPS = {2: "SO2", 3: "SO3"}
+from tfpn.math.steerable.groups import PSEUDOSCALAR, equivariance_group, read_group, turns
 
 
-def read_fields(fields, name="fields", dim=2):
+def read_fields(fields, name="fields", dim=2, group=None, *, any_basis=False):
     """Reads a field type as a tuple of pairs (frequency, copies).
 
     Args:
         fields: a whole number of scalars; a dict {frequency: copies}, whose keys may be strings of
-            digits; a sequence of pairs; or a representation of `equivariance.SO2` (in space of
-            `equivariance.SO3`) that is a sum of irreducible ones, sorted by frequency.
+            digits; a sequence of pairs; a text such as "2x0 + 1", see
+            `equivariance.parse_representation`; or a representation of the group. Text and
+            representations must be sums of irreducible ones, sorted by frequency.
         name: the argument's name, for errors.
         dim: of space, 2 or 3.
+        group: see `tfpn.math.steerable.groups.read_group`; by default all rotations.
+        any_basis: whether a text or representation may be any, such as "1 + 0" or "T(1,1)". The
+            type is then that of its irreducible parts, in another basis.
 
     Returns:
-        A tuple of pairs of ints, sorted by frequency.
+        A tuple of pairs, sorted by frequency.
 
     Raises:
         TypeError, ValueError: for anything else.
@@ -43,11 +54,14 @@ def read_fields(fields, name="fields", dim=2):
     ((0, 8), (1, 4))
     >>> read_fields(3), count_channels(read_fields({0: 8, 1: 4}))
     (((0, 3),), 16)
+    >>> read_fields("T(1,1)", group="O2", any_basis=True)
+    ((0, 1), ('0-', 1), (2, 1))
     """
+    group = read_group(group, dim if group is None else None)
     if isinstance(fields, Integral) and not isinstance(fields, bool):
         pairs = [(0, fields)]
-    elif hasattr(fields, "decompose"):
-        pairs = _of_representation(fields, name, GROUPS[dim])
+    elif isinstance(fields, str) or hasattr(fields, "decompose"):
+        pairs = _of_representation(fields, name, group, any_basis)
     elif hasattr(fields, "items"):
         pairs = list(fields.items())
     else:
@@ -56,58 +70,169 @@ def read_fields(fields, name="fields", dim=2):
         except (TypeError, ValueError) as error:
             raise TypeError(
                 f"{name} must be a number of scalars, a dict {{frequency: copies}} or a "
-                f"representation of equivariance.{GROUPS[dim]}, found {fields!r}."
+                f"representation of equivariance.{group.name} such as '2x0 + 1', found {fields!r}."
             ) from error
     found = {}
     for frequency, copies in pairs:
-        if isinstance(frequency, str) and frequency.isdigit():
-            frequency = int(frequency)
+        frequency = _read_frequency(frequency, name, group)
         for what, number, least in (("frequency", frequency, 0), ("number of copies", copies, 1)):
+            if number == PSEUDOSCALAR and what == "frequency":
+                continue
             if isinstance(number, bool) or not isinstance(number, Integral) or number < least:
                 raise ValueError(
                     f"{name} must have whole numbers, frequencies >= 0 and copies >= 1; found the "
                     f"{what} {number!r} in {fields!r}."
                 )
-        if int(frequency) in found:
+        frequency = frequency if frequency == PSEUDOSCALAR else int(frequency)
+        if frequency in found:
             raise ValueError(f"{name} has the frequency {frequency} twice: {fields!r}.")
-        found[int(frequency)] = int(copies)
+        found[frequency] = int(copies)
     if not found:
         raise ValueError(f"{name} is empty: give at least one pair (frequency, copies).")
-    return tuple(sorted(found.items()))
+    return tuple((m, found[m]) for m in sort_frequencies(found))
 
 
-def read_frequencies(frequencies):
-    """Reads frequencies as a sorted tuple; raises ValueError unless they are whole numbers."""
+def _read_frequency(frequency, name, group):
+    if not isinstance(frequency, str):
+        return frequency
+    if frequency.isdigit():
+        return int(frequency)
+    if frequency == "0+" and group.reflections:
+        return 0
+    if frequency == PSEUDOSCALAR and not group.reflections:
+        raise ValueError(
+            f"{name} has the frequency '0-', but {group.name} has no reflections, so no "
+            "pseudoscalars; give 0, or a group with reflections such as group='O2'."
+        )
+    return frequency
+
+
+def sort_frequencies(frequencies):
+    """Sorts frequencies, pseudoscalars after scalars."""
+    return sorted(frequencies, key=lambda m: (turns(m), m == PSEUDOSCALAR))
+
+
+def read_frequencies(frequencies, name="frequencies", dim=2, group=None):
+    """Reads the frequencies of rho's irreducible parts as a sorted tuple.
+
+    Args:
+        frequencies: a sequence of frequencies, or a text or representation of any basis.
+        name, dim, group: as in `read_fields`.
+
+    Raises:
+        ValueError: for anything else.
+
+    Example:
+
+    >>> from tfpn.math.steerable.fields import read_frequencies
+    >>> read_frequencies([1, 0]), read_frequencies("2x0 + 1")
+    ((0, 1), (0, 0, 1))
+    """
+    group = read_group(group, dim if group is None else None)
+    if isinstance(frequencies, str) or hasattr(frequencies, "decompose"):
+        pairs = read_fields(frequencies, name, group=group, any_basis=True)
+        return tuple(m for m, copies in pairs for _ in range(copies))
     try:
-        pairs = read_fields([(m, 1) for m in frequencies], "frequencies")
+        found = [read_fields([(m, 1)], name, group=group)[0][0] for m in frequencies]
     except TypeError as error:
         raise ValueError(
-            f"frequencies must be whole numbers such as (0, 1, 2), found {frequencies!r}."
+            f"{name} must be whole numbers such as (0, 1, 2), or a representation such as "
+            f"'2x0 + 1', found {frequencies!r}."
         ) from error
-    return tuple(m for m, _ in pairs)
+    if not found:
+        raise ValueError(f"{name} is empty: give at least one frequency.")
+    return tuple(sort_frequencies(found))
 
 
-def _of_representation(representation, name, expected):
-    group = representation.group
-    if group.name != expected:
+def _of_representation(given, name, group, any_basis):
+    if isinstance(given, str):
+        from equivariance import parse_representation
+
+        try:
+            representation = parse_representation(given, equivariance_group(group.name))
+        except ValueError as error:
+            raise ValueError(f"{name} is no representation of {group.name}: {error}") from error
+    else:
+        representation = given
+    if representation.group != equivariance_group(group.name):
         raise ValueError(
-            f"{name} must be a representation of {expected}, found one of {group.name}."
+            f"{name} must be a representation of {group.name}, found one of "
+            f"{representation.group.name}."
         )
     decomposition = representation.decompose()
-    if not np.array_equal(decomposition.change_of_basis_numpy, np.eye(representation.dim)):
+    try:
+        pairs = [(group.frequency(irrep), copies) for irrep, copies in decomposition.irreps]
+    except ValueError as error:
+        raise ValueError(f"{name} {given!r}: {error}") from error
+    change = decomposition.change_of_basis_numpy
+    if not any_basis and not np.array_equal(change, np.eye(representation.dim)):
         raise ValueError(
             f"{name} must be a sum of irreducible representations in the order of their "
-            f"frequencies, such as 8 * {expected}.irrep(0) + 4 * {expected}.irrep(1), found "
-            f"{representation}."
+            f"frequencies, found {str(given)!r}; its parts are {decomposition.representation}. "
+            "Give these, and multiply the channels by the matrix of "
+            "equivariance.decompose(...).change_of_basis."
         )
-    return [(irrep.index[0], copies) for irrep, copies in decomposition.irreps]
+    return pairs
 
 
 def width(frequency, dim=2):
     """The number of channels of one copy, on the plane or in space."""
     if dim == 3:
         return 2 * frequency + 1
-    return 1 if frequency == 0 else 2
+    return 1 if turns(frequency) == 0 else 2
+
+
+class Part(NamedTuple):
+    """An irreducible part of rho.
+
+    Attributes:
+        frequency: how often it turns, 0 for pseudoscalars too.
+        start: its first channel in rho.
+    """
+
+    frequency: int
+    start: int
+
+
+def parts_of(frequencies, dim=2):
+    """The parts of rho by frequency, a dict of tuples of `Part`.
+
+    Example:
+
+    >>> from tfpn.math.steerable.fields import parts_of
+    >>> parts_of((0, 0, 1))[1]
+    (Part(frequency=1, start=2),)
+    """
+    found: dict[int | str, tuple[Part, ...]] = {}
+    start = 0
+    for frequency in frequencies:
+        part = Part(turns(frequency), start)
+        found[frequency] = (*found.get(frequency, ()), part)
+        start += width(frequency, dim)
+    return found
+
+
+def part_channels(fields, frequencies, dim=2):
+    """The channels that the parts of rho take from a type's fields.
+
+    Returns:
+        A dict from each part that takes some to their indices in planar order.
+    """
+    parts = parts_of(frequencies, dim)
+    found: dict[Part, list[int]] = {}
+    for (frequency, copies), channels in zip(
+        fields, planar_channels(fields, dim).values(), strict=True
+    ):
+        planes = np.reshape(channels, [-1, copies])
+        same = parts[frequency]
+        for number, part in enumerate(same[:copies]):
+            found[part] = planes[:, number :: len(same)].ravel().tolist()
+    return found
+
+
+def count_copies(fields, frequencies):
+    """n, the number of copies of rho that hold a type's fields."""
+    return max(-(-copies // frequencies.count(m)) for m, copies in fields)
 
 
 def count_channels(fields, dim=2):

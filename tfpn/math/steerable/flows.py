@@ -13,8 +13,8 @@ class Flows(abc.ABC):
 
     Args:
         zeroth_order, first_order, second_order: C [K, r, r], B [K, d, r, r], S [K, d, d, r, r] in
-            float64, in the basis of the real fields of ``frequencies``, one copy each.
-        frequencies: the sorted tuple of the fields' frequencies, spins in space.
+            float64, in the basis of the real fields of rho.
+        frequencies: the sorted tuple of the frequencies of rho's parts, spins in space.
         signal_std, length_scale: scalars of the prior.
         dtype: dtype of the results, float32 or float64. All inside is float64.
 
@@ -66,11 +66,12 @@ class Flows(abc.ABC):
         """exp of [Q, K, r, r], as a list of blocks [..., n, n]."""
 
     @abc.abstractmethod
-    def prior(self, group, out):
-        """``E[z_alpha^k conj z_alpha^k']`` before any observation, from the inputs of a group.
+    def prior(self, group, kind):
+        """``E[z^k conj z^k']`` of a kind before any observation, from the inputs of a group.
 
         Returns:
-            [K, K] in float64. Where it is complex and the field is real, its real part counts.
+            [K mu, K mu] in float64. Where it is complex and the field is real, its real part
+            counts.
         """
 
     def series_matrix(self, order, level):

@@ -5,17 +5,19 @@ import functools
 import numpy as np
 import tensorflow as tf
 
+from tfpn.math.steerable.groups import ALL_ROTATIONS
+
 CONSTRAINTS = ("dissipative", "free")
 
 
 class GeneratorFamily:
-    """The equivariant generators of one copy of each of some frequencies, or spins in space.
+    """The generators on a representation rho that commute with a group.
 
     Args:
-        frequencies: increasing frequencies, such as (0, 1, 2).
+        frequencies: the increasing frequencies of rho's parts, spins in space, such as (0, 1, 2).
         constraint: "dissipative" for generators whose exponentials never amplify, or "free" for all
             equivariant ones (see `equivariance.GeneratorSolution.parameterization`).
-        dim: 2 for fields on the plane, 3 for those in space.
+        group: a `tfpn.math.steerable.groups.FieldGroup`.
 
     Attributes:
         parameters: for each array of free parameters an object with ``name``, ``shape``,
@@ -32,14 +34,14 @@ class GeneratorFamily:
     (TensorShape([4, 3, 3]), TensorShape([4, 2, 3, 3]), TensorShape([4, 2, 2, 3, 3]))
     """
 
-    def __init__(self, frequencies, constraint, dim):
+    def __init__(self, frequencies, constraint, group):
         # This import needs no TensorFlow, but half a second for sympy.
-        from equivariance import SO2, SO3, solve_generators
+        from equivariance import solve_generators
         from equivariance.second_order import second_order
 
-        self._second_order, self._dim = second_order, dim
-        first, *others = ({2: SO2, 3: SO3}[dim].irrep(m) for m in frequencies)
-        rho = sum(others, first)
+        group.check_generators(frequencies)
+        self._second_order, self._dim = second_order, group.dim
+        rho = group.representation(frequencies)
         found = solve_generators(rho).parameterization(constraint)
         self.parameters = found.parameters
         self.size = rho.dim
@@ -90,8 +92,8 @@ class GeneratorFamily:
 
 
 @functools.lru_cache(maxsize=64)
-def generator_family(frequencies, constraint, dim=2):
+def generator_family(frequencies, constraint, group=ALL_ROTATIONS[2]):
     """The `GeneratorFamily`; it is made once for equal arguments."""
     if constraint not in CONSTRAINTS:
         raise ValueError(f"constraint must be one of {CONSTRAINTS}, found {constraint!r}.")
-    return GeneratorFamily(frequencies, constraint, dim)
+    return GeneratorFamily(frequencies, constraint, group)

@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from tfpn.checks import floating
 from tfpn.math.coupled import finite_offset, read_generator
-from tfpn.math.steerable.fields import read_frequencies, width
+from tfpn.math.steerable.fields import parts_of, read_frequencies, width
+from tfpn.math.steerable.groups import LARGEST
 from tfpn.math.steerable.harmonics import HARMONICS
 from tfpn.types import Tensor
 
@@ -36,8 +37,9 @@ def steerable_kernel(
     Args:
         x1: points [..., d] with d = 2 on the plane or 3 in space.
         x2: points [..., d].
-        frequencies: increasing frequencies of the fields, one copy each, such as (0, 1, 2). They
-            have r channels, see `tfpn.math.steerable.fields`. In space these are spins.
+        frequencies: increasing frequencies of the fields, such as (0, 1, 2), or (0, 0, 1) for two
+            scalars and a vector. They have r channels, see `tfpn.math.steerable.fields`. In space
+            these are spins.
         signal_std: scalar s.
         length_scale: scalar l.
         first_order: B [d, r, r], as in `tfpn.math.coupled_kernel`.
@@ -74,7 +76,7 @@ def steerable_kernel(
             "[..., 3] of space."
         )
     harmonics = HARMONICS[dim]
-    fields = read_frequencies(frequencies)
+    fields = read_frequencies(frequencies, group=LARGEST[dim])
     generator = read_generator(first_order, second_order, zeroth_order, dim=dim)
     size = sum(width(m, dim) for m in fields)
     if generator[0].shape[-1] != size:
@@ -94,7 +96,8 @@ def steerable_kernel(
     if both_sides:
         flows = flows.two_sided()
     flat = tf.reshape(offset, [-1, 1, dim])
-    all_groups = harmonics.groups(fields, fields)
+    kinds = tuple(parts_of(fields, dim).values())
+    all_groups = harmonics.groups(kinds, tuple(part for kind in kinds for part in kind))
     kernels = harmonics.kernels(flat, tf.zeros_like(flat), flows, all_groups)
     real = harmonics.real_matrix(kernels, all_groups, fields)
     return tf.reshape(real, tf.concat([tf.shape(offset)[:-1], [size, size]], axis=0))

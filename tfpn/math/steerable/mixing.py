@@ -1,7 +1,8 @@
-"""Mixes fields by matrices that commute with rotations (Schur's lemma).
+"""Mixes fields by matrices that commute with a group (Schur's lemma).
 
 A pair of scalars, or of fields of one spin in space, has one real number, which all components
-share. A pair of fields of one frequency m >= 1 on the plane has a complex number.
+share. A pair of fields of one frequency m >= 1 on the plane has a complex number, or a real one if
+the group has reflections.
 """
 
 import tensorflow as tf
@@ -71,17 +72,17 @@ def mix_block_variance(parts, weights):
     return mixed
 
 
+def are_complex(weights):
+    """Whether weights are [2, K, n, p] with real and imaginary part, not [K, n, p]."""
+    return weights.shape.rank == 4
+
+
 def flat_weights(weights):
     """W over all flows and copies: [K n, p], or [2, K n, p]."""
     return {
-        out: tf.reshape(w, [*([2] if w.shape.rank == 4 else []), -1, w.shape[-1]])
+        out: tf.reshape(w, [*([2] if are_complex(w) else []), -1, w.shape[-1]])
         for out, w in weights.items()
     }
-
-
-def weight_shape(frequency, dim, *shape):
-    """The shape of weights of a pair of fields: ``shape``, or two of it where they are complex."""
-    return shape if dim == 3 or frequency == 0 else (2, *shape)
 
 
 def variance_weights(weights, copies):
@@ -89,12 +90,12 @@ def variance_weights(weights, copies):
 
     Args:
         weights: [K, n, p], or [2, K, n, p] with real and imaginary part.
-        copies: of the input frequency, the first of the n.
+        copies: number of the input part's copies, the first of the n.
 
     Returns:
         [copies, F, p], F as `tfpn.math.steerable.interface.feature_pairs`.
     """
-    is_complex = weights.shape.rank == 4
+    is_complex = are_complex(weights)
     real, imaginary = (weights[0], weights[1]) if is_complex else (weights, weights[:0])
     found = []
     for first, second, of_imaginary in feature_pairs(real.shape[0], is_complex):

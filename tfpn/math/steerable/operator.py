@@ -15,7 +15,6 @@ signal have the distribution of the turned draws.
 import dataclasses
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from tfpn.math.coupled import symbols
@@ -25,11 +24,14 @@ from tfpn.math.shapes import reshape, sizes
 from tfpn.math.steerable.convolution import concatenated, flows_of_terms
 from tfpn.math.steerable.fields import (
     block_mean,
+    count_copies,
     join_fields,
-    split_fields,
+    part_channels,
+    parts_of,
     width,
 )
 from tfpn.math.steerable.harmonics import harmonics_of
+from tfpn.math.steerable.interface import flows_and_parts
 from tfpn.math.steerable.mixing import flat_weights, mix_fields
 from tfpn.math.waves import Waves
 from tfpn.types import Tensor
@@ -90,20 +92,22 @@ class SteerableOperator:
         flows = flows_of_terms(
             posterior.kernel, self.frequencies, self.generator, self.query.dtype, dim
         )
-        outs, insides = (tuple(m for m, _ in some) for some in (self.fields_out, self.fields_in))
-        all_groups = harmonics.groups(outs, insides)
+        kinds = parts_of(self.frequencies, dim)
+        outs = {kinds[m]: m for m, _ in self.fields_out}
+        of_parts = part_channels(self.fields_in, self.frequencies, dim)
+        all_groups = harmonics.groups(tuple(outs), tuple(of_parts))
         cross = [
             harmonics.kernels(self.query, posterior.points, term, all_groups) for term in flows
         ]
-        responses: dict[int, list[Tensor]] = {out: [] for out in outs}
+        responses: dict[int, list[Tensor]] = {out: [] for out in outs.values()}
         for group, *terms in zip(all_groups, *cross, strict=True):
-            chosen = tf.gather(solution, group.channels(self.fields_in), axis=-1)
+            chosen = tf.gather(solution, group.channels(of_parts), axis=-1)
             found = weighted(tf.add_n(terms), chosen)
             batch, number, *shape = sizes(found)
             found = reshape(found, [[batch, number], *shape])
-            by_out = harmonics.fields_of(found, group, flows[0].count, self._copies)
-            for out, part in by_out.items():
-                responses[out].append(part)
+            by_kind = harmonics.fields_of(found, group, flows[0].count, self._copies)
+            for kind, part in by_kind.items():
+                responses[outs[kind]].append(part)
         flat = {out: concatenated(tf.add_n(found)) for out, found in responses.items()}
         mixed = self._mix(flat, self.bias)
         batch, number = sizes(columns)[:2]
@@ -116,11 +120,16 @@ class SteerableOperator:
         flat = reshape(frequencies, [[samples, count], self._dim])
         generators = zip(*map(tf.unstack, self.generator), strict=True)
         exponent = tf.stack([symbols(flat, *generator) for generator in generators], axis=1)
-        inside, outside = (self._places(fields) for fields in (self.fields_in, self.fields_out))
+        kinds = parts_of(self.frequencies, self._dim)
+        of_parts = part_channels(self.fields_in, self.frequencies, self._dim)
+        inside = self._places(of_parts)
+        outside = self._places(part for m, _ in self.fields_out for part in kinds[m])
         coupled = matrix_exponential(exponent)  # [S F, K, r, r]
         coupled = tf.gather(tf.gather(coupled, outside, axis=2), inside, axis=3)
         cosines, sines = (
-            reshape(self._by_place(part), [[samples, count], 1, len(inside), self._copies])
+            reshape(
+                self._by_place(part, of_parts), [[samples, count], 1, len(inside), self._copies]
+            )
             for part in tf.split(tf.cast(waves.amplitudes, tf.float64), 2, axis=1)
         )
         moved = tf.matmul(coupled, tf.complex(cosines, -sines))  # [S F, K, out, n]
@@ -129,14 +138,16 @@ class SteerableOperator:
             for part in (tf.math.real(moved), -tf.math.imag(moved))
         ]
         moved = tf.cast(tf.concat(parts, axis=1), waves.amplitudes.dtype)  # [S, 2 F, K, out, n]
-        by_frequency = tf.split(moved, [width(m, self._dim) for m, _ in self.fields_out], axis=3)
-        mixed = self._mix(
-            {
-                out: concatenated(part)
-                for (out, _), part in zip(self.fields_out, by_frequency, strict=True)
-            }
-        )
-        return dataclasses.replace(waves, amplitudes=mixed)
+        flat, start = {}, 0
+        for m, _ in self.fields_out:
+            size = width(m, self._dim)
+            parts = [
+                moved[:, :, :, start + number * size : start + (number + 1) * size]
+                for number in range(len(kinds[m]))
+            ]
+            flat[m] = concatenated(flows_and_parts(parts, 2))
+            start += len(parts) * size
+        return dataclasses.replace(waves, amplitudes=self._mix(flat))
 
     @property
     def _dim(self):
@@ -144,21 +155,25 @@ class SteerableOperator:
 
     @property
     def _copies(self):
-        return max(copies for _, copies in self.fields_in)
+        return count_copies(self.fields_in, self.frequencies)
 
-    def _places(self, fields):
-        """The places in rho of a type's frequencies."""
-        starts = np.cumsum([0, *(width(m, self._dim) for m in self.frequencies)]).tolist()
-        start = dict(zip(self.frequencies, starts, strict=False))
-        return [start[m] + part for m, _ in fields for part in range(width(m, self._dim))]
+    def _places(self, parts):
+        """The channels in rho of some parts."""
+        return [
+            part.start + component
+            for part in parts
+            for component in range(width(part.frequency, self._dim))
+        ]
 
-    def _by_place(self, amplitudes):
+    def _by_place(self, amplitudes, of_parts):
         """The input channels' amplitudes by their place in rho and copy, [S, F, places, n]."""
         found = []
-        parts = split_fields(amplitudes, self.fields_in, self._dim).values()
-        for (m, copies), part in zip(self.fields_in, parts, strict=True):
-            part = reshape(part, [*sizes(part)[:2], width(m, self._dim), copies])
-            found.append(tf.pad(part, [[0, 0]] * 3 + [[0, self._copies - copies]]))
+        for part, channels in of_parts.items():
+            components = width(part.frequency, self._dim)
+            copies = len(channels) // components
+            chosen = tf.gather(amplitudes, channels, axis=-1)
+            chosen = reshape(chosen, [*sizes(chosen)[:2], components, copies])
+            found.append(tf.pad(chosen, [[0, 0]] * 3 + [[0, self._copies - copies]]))
         return tf.concat(found, axis=2)
 
     def _mix(self, flat, bias=None):

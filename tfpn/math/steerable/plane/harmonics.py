@@ -24,8 +24,12 @@ For frequencies alpha of the output and beta of the input
     f_alpha = Re(D z_beta)                  alpha = 0 < beta   D = sqrt(2) C_0,beta
     f_0     = D f_0                                             D = C_00, which is real
 
-with C = (A k). Entries of one input frequency with orders of one parity share the waves of a
+with C = (A k). Entries from one part of rho with orders of one parity share the waves of a
 series. They are computed together, as a `Group`.
+
+All this needs no more than equivariance under rotations. If the generator commutes with reflections
+too, so does the result: D then is ``exp(i n phi)`` times a real function of the distance, or an
+imaginary one between a pseudoscalar and other fields.
 """
 
 import dataclasses
@@ -36,93 +40,104 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.math.coupled_exponential import matrix_exponential
-from tfpn.math.steerable.fields import planar_channels
+from tfpn.math.steerable.fields import Part, width
 from tfpn.math.steerable.flows import Flows
 from tfpn.math.steerable.radial import quadrature
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A complex map between two fields.
+    """A complex map between two parts of rho.
 
     Attributes:
-        out: alpha >= 0, the frequency of the output.
-        inside: +beta, or -beta for the map from the complex conjugate.
+        out: the output's part, of frequency alpha.
+        inside: the input's part, of frequency beta.
+        conjugate: whether it maps the complex conjugate of the input.
     """
 
-    out: int
-    inside: int
+    out: Part
+    inside: Part
+    conjugate: bool = False
 
     @property
     def order(self):
         """n, the multiple of the direction's angle."""
-        return self.out - self.inside
+        inside = self.inside.frequency
+        return self.out.frequency + (inside if self.conjugate else -inside)
 
     @property
     def scale(self):
         """D / C."""
-        return math.sqrt(2.0) if (self.out == 0) != (self.inside == 0) else 1.0
+        one_real = (self.out.frequency == 0) != (self.inside.frequency == 0)
+        return math.sqrt(2.0) if one_real else 1.0
 
     @property
     def power(self):
         """The factor of |D|^2 in the entry's share of ``E|z_alpha|^2``."""
-        return 2.0 if self.out and self.inside else 1.0
+        return 2.0 if self.out.frequency and self.inside.frequency else 1.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Entries of one input frequency with orders of one parity.
+    """Entries from one part of rho with orders of one parity.
 
     Attributes:
-        inside: beta >= 0.
+        inside: the part, of frequency beta >= 0.
         parity: the orders' parity.
+        outs: the output's kinds.
         entries: the entries.
     """
 
-    inside: int
+    inside: Part
     parity: int
+    outs: tuple
     entries: tuple
 
-    @property
-    def outs(self):
-        """The output frequencies, sorted."""
-        return sorted({entry.out for entry in self.entries})
-
-    def channels(self, fields):
+    def channels(self, of_parts):
         """The channels of the input that its entries map, in planar order."""
-        return planar_channels(fields)[self.inside]
+        return of_parts[self.inside]
+
+    def by_kind(self, kind):
+        """The numbers of the entries to a kind's mu parts, and those from the conjugate if any."""
+        found = [
+            [i for i, e in enumerate(self.entries) if e.out in kind and e.conjugate == conjugate]
+            for conjugate in (False, True)
+        ]
+        return [numbers for numbers in found if numbers]
 
 
 @functools.cache
 def groups(outs, insides):
-    """All groups for tuples of output and input frequencies."""
+    """All groups for tuples of the output's kinds and of the input's parts."""
     found = []
     for inside in insides:
         for parity in (0, 1):
-            entries = []
-            for out in outs:
-                signs = (1, -1) if out and inside else (1,)
-                if (out - inside) % 2 == parity:
-                    entries += [Entry(out, sign * inside) for sign in signs]
+            same = tuple(
+                kind for kind in outs if (kind[0].frequency - inside.frequency) % 2 == parity
+            )
+            entries = [
+                Entry(out, inside, conjugate)
+                for kind in same
+                for out in kind
+                for conjugate in ((False, True) if out.frequency and inside.frequency else (False,))
+            ]
             if entries:
-                found.append(Group(inside, parity, tuple(entries)))
+                found.append(Group(inside, parity, same, tuple(entries)))
     return tuple(found)
 
 
 def harmonic_basis(frequencies):
-    """The unitary matrix to the complex basis, and the index of each signed frequency in it."""
-    size = sum(1 if m == 0 else 2 for m in frequencies)
-    basis, index, at = np.zeros((size, size), complex), {}, 0
+    """The unitary matrix to the complex basis.
+
+    A field z of frequency m >= 1 becomes ``z / sqrt 2`` and its conjugate, one after the other.
+    """
+    size = sum(width(m) for m in frequencies)
+    basis, at = np.eye(size, dtype=complex), 0
     for m in frequencies:
-        if m == 0:
-            basis[at, at] = 1.0
-            index[0] = at
-            at += 1
-        else:
+        if width(m) == 2:
             basis[at : at + 2, at : at + 2] = np.array([[1.0, 1.0j], [1.0, -1.0j]]) / math.sqrt(2.0)
-            index[m], index[-m] = at, at + 1
-            at += 2
-    return basis, index
+        at += width(m)
+    return basis
 
 
 class PlaneFlows(Flows):
@@ -132,14 +147,14 @@ class PlaneFlows(Flows):
     _measure = 1.0  # a / (2 pi L^2)
 
     def _exponentials(self, exponent):
-        basis, self._index = harmonic_basis(self.frequencies)
-        basis = tf.constant(basis)
+        basis = tf.constant(harmonic_basis(self.frequencies))
         exponent = tf.matmul(tf.matmul(basis, exponent), basis, adjoint_b=True)
         return [matrix_exponential(exponent)]  # [Q, K, r, r]
 
     def _entry(self, entry):
         """D's symbol times the spectrum at the nodes, [Q, K] complex."""
-        symbol = self._symbols[0][:, :, self._index[entry.out], self._index[entry.inside]]
+        column = entry.inside.start + int(entry.conjugate)
+        symbol = self._symbols[0][:, :, entry.out.start, column]
         factor = entry.scale * self._spectrum[:, None]
         return symbol * tf.complex(factor, tf.zeros_like(factor))
 
@@ -176,18 +191,19 @@ class PlaneFlows(Flows):
         signs = [1.0 if n * step < 0 else -1.0 for n in orders]
         return 0.5 * np.outer(signs, nodes)
 
-    def prior(self, group, out):
-        """``E[z_alpha^k conj z_alpha^k']`` before any observation, from the inputs of a group.
+    def prior(self, group, kind):
+        """``E[z^k conj z^k']`` of a kind before any observation, from the inputs of a group.
 
         Returns:
-            [K, K] complex in float64; for alpha = 0 only its real part counts.
+            [K mu, K mu] complex in float64; for scalars only its real part counts.
         """
         weights = tf.constant(self._weights) / self._spectrum
         total = 0.0
-        for entry in group.entries:
-            if entry.out == out:
-                symbol = self._entry(entry)
-                factor = entry.power * weights[:, None]
-                scaled = symbol * tf.complex(factor, tf.zeros_like(factor))
-                total += tf.matmul(scaled, tf.math.conj(symbol), transpose_a=True)
+        for numbers in group.by_kind(kind):
+            entries = [group.entries[number] for number in numbers]
+            symbol = tf.stack([self._entry(entry) for entry in entries], axis=-1)
+            symbol = tf.reshape(symbol, [-1, self.count * len(entries)])
+            factor = entries[0].power * weights[:, None]
+            scaled = symbol * tf.complex(factor, tf.zeros_like(factor))
+            total += tf.matmul(scaled, tf.math.conj(symbol), transpose_a=True)
         return total

@@ -177,22 +177,21 @@ def _turn(profiles, cosine, sine):
 
 def real_matrix(kernels, groups, frequencies):
     """The map of the real channels from its entries [P, 1, rows, 1], as [P, r, r]."""
-    starts = np.cumsum([0, *map(width, frequencies)])
-    start = {m: int(at) for m, at in zip(frequencies, starts, strict=False)}
+    size = sum(map(width, frequencies))
     blocks = []
     for group in groups:
         for part, entry in itertools.product((0, 1), group.entries):
-            block = np.zeros(2 * [starts[-1]])
-            out, inside = start[entry.out], start[group.inside]
-            sign = 1.0 if entry.inside >= 0 else -1.0
+            block = np.zeros((size, size))
+            out, inside = entry.out.start, entry.inside.start
+            sign = -1.0 if entry.conjugate else 1.0
             if part == 0:
                 block[out, inside] = 1.0
-                if entry.out and entry.inside:
+                if entry.out.frequency and entry.inside.frequency:
                     block[out + 1, inside + 1] = sign
             else:
-                if entry.out:
+                if entry.out.frequency:
                     block[out + 1, inside] = 1.0
-                if entry.inside:
+                if entry.inside.frequency:
                     block[out, inside + 1] = -sign
             blocks.append(block)
     stacked = tf.concat([kernel[:, 0, :, 0] for kernel in kernels], axis=-1)

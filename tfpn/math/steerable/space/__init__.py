@@ -32,8 +32,9 @@ all components a of the output and b of the input
 
 of what the observations explain, and of what is known before them.
 
-A group (see `tfpn.math.steerable.interface`) is one component b of the input's fields of a spin. A
-query point has a place for each component a of all output spins, with K functionals.
+A group (see `tfpn.math.steerable.interface`) is one component b of the input's fields in a part of
+rho. A query point has a place for each component a of the output's spins, with K functionals: one
+for each flow and part of rho.
 """
 
 from tfpn.math.steerable.interface import Harmonics

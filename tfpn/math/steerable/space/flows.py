@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.math.coupled_exponential import matrix_exponential
-from tfpn.math.steerable.fields import planar_channels
+from tfpn.math.steerable.fields import Part, parts_of
 from tfpn.math.steerable.flows import Flows
 from tfpn.math.steerable.radial import quadrature
 from tfpn.math.steerable.space.spherical import couplings
@@ -16,46 +16,55 @@ from tfpn.math.steerable.space.spherical import couplings
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """What the flows make of one component of the input's fields of a spin.
+    """What the flows make of one component of the input's fields in a part of rho.
 
     Attributes:
-        inside: l', the spin.
+        inside: the part, of spin l'.
         component: of its 2 l' + 1.
-        outs: the output's spins l, sorted; a row for each of their components, in this order.
+        outs: the output's kinds of mu parts each, sorted by their spin l; a row for each component,
+            in this order. A row has K mu functionals.
     """
 
-    inside: int
+    inside: Part
     component: int
     outs: tuple
 
     @property
     def rows(self):
         """The number of rows."""
-        return sum(2 * out + 1 for out in self.outs)
+        return sum(2 * kind[0].frequency + 1 for kind in self.outs)
 
-    def rows_of(self, out):
-        """Which rows are those of an output spin, a slice."""
-        start = sum(2 * spin + 1 for spin in self.outs if spin < out)
-        return slice(start, start + 2 * out + 1)
+    def rows_of(self, kind):
+        """Which rows are those of an output kind, a slice."""
+        spin = kind[0].frequency
+        before = (other[0].frequency for other in self.outs)
+        start = sum(2 * other + 1 for other in before if other < spin)
+        return slice(start, start + 2 * spin + 1)
 
-    def channels(self, fields):
+    def channels(self, of_parts):
         """The channels that hold the component, one a copy."""
-        channels, copies = planar_channels(fields, 3)[self.inside], dict(fields)[self.inside]
+        channels = of_parts[self.inside]
+        copies = len(channels) // (2 * self.inside.frequency + 1)
         return channels[self.component * copies :][:copies]
 
 
 @functools.cache
 def groups(outs, insides):
-    """All groups for tuples of output and input spins."""
-    outs = tuple(sorted(outs))
-    return tuple(
-        Group(inside, component, outs) for inside in insides for component in range(2 * inside + 1)
-    )
+    """All groups for tuples of the output's kinds and of the input's parts."""
+    found = []
+    for size in sorted({len(kind) for kind in outs}):
+        same = tuple(sorted(kind for kind in outs if len(kind) == size))
+        found += [
+            Group(inside, component, same)
+            for inside in insides
+            for component in range(2 * inside.frequency + 1)
+        ]
+    return tuple(found)
 
 
 def coupled_spins(out, inside):
-    """L from |l - l'| to l + l'."""
-    return range(abs(out - inside), out + inside + 1)
+    """L from |l - l'| to l + l' for two parts of rho."""
+    return range(abs(out.frequency - inside.frequency), out.frequency + inside.frequency + 1)
 
 
 class SpaceFlows(Flows):
@@ -88,10 +97,10 @@ class SpaceFlows(Flows):
         return found
 
     def entries(self, pairs):
-        """``i^L e_L`` times the spectrum for pairs of spins.
+        """``i^L e_L`` times the spectrum for pairs of parts of rho.
 
         Args:
-            pairs: (l, l') for each.
+            pairs: (output, input) for each.
 
         Returns:
             For each pair a list over L of [Q, K] in float64.
@@ -111,13 +120,15 @@ class SpaceFlows(Flows):
         found = iter(tf.unstack(found, axis=-1))
         return [[next(found) for _ in coupled_spins(*pair)] for pair in pairs]
 
-    def prior(self, group, out):
+    def prior(self, group, kind):
         """`Flows.prior`, of one component of the input; every component has the same."""
-        pair = out, group.inside
+        pairs = [(out, group.inside) for out in kind]
         weights = tf.constant(self._weights) / self._spectrum
         total = 0.0
-        for spin, entry in zip(coupled_spins(*pair), self.entries([pair])[0], strict=True):
-            share = (2 * spin + 1) / (4.0 * math.pi * (2 * group.inside + 1))
+        by_spin = zip(*self.entries(pairs), strict=True)
+        for spin, entries in zip(coupled_spins(*pairs[0]), by_spin, strict=True):
+            entry = tf.reshape(tf.stack(entries, axis=-1), [-1, self.count * len(kind)])
+            share = (2 * spin + 1) / (4.0 * math.pi * (2 * group.inside.frequency + 1))
             total += tf.matmul(share * weights[:, None] * entry, entry, transpose_a=True)
         return total
 
@@ -137,20 +148,23 @@ class SpaceFlows(Flows):
 
 @functools.cache
 def _places(spins):
-    """For each order m the channels of all spins with it: cosines and sines, or one for m = 0."""
-    starts = dict(
-        zip(spins, np.cumsum([0, *(2 * spin + 1 for spin in spins)]).tolist(), strict=False)
-    )
+    """For each order m the channels of all parts with it: cosines and sines, or one for m = 0."""
     found = []
     for m in range(max(spins) + 1):
-        parts = range(2 if m else 1)
+        components = range(2 if m else 1)
         found.append(
             [
-                [starts[spin] + 2 * (spin - m) + part for spin in spins if spin >= m]
-                for part in parts
+                [part.start + 2 * (part.frequency - m) + component for part in _with(m, spins)]
+                for component in components
             ]
         )
     return found
+
+
+def _with(m, spins):
+    """The parts of rho whose spins have the order m, in rho's order."""
+    every = [part for same in parts_of(spins, 3).values() for part in same]
+    return [part for part in every if part.frequency >= m]
 
 
 @functools.cache
@@ -159,14 +173,14 @@ def _projection(spins, pairs):
     columns = []
     for out, inside in pairs:
         for spin in coupled_spins(out, inside):
-            zero = couplings(out, inside)[spin][-1]  # of M = 0
+            zero = couplings(out.frequency, inside.frequency)[spin][-1]  # of M = 0
             parts = []
             for m in range(max(spins) + 1):
-                with_m = [s for s in spins if s >= m]
+                with_m = _with(m, spins)
                 for part in range(2 if m else 1):
                     weights = np.zeros((len(with_m), len(with_m)))
                     if out in with_m and inside in with_m:
-                        row, column = 2 * (out - m), 2 * (inside - m)
+                        row, column = 2 * (out.frequency - m), 2 * (inside.frequency - m)
                         value = zero[row, column + part] * (2.0 if m else 1.0)
                         weights[with_m.index(out), with_m.index(inside)] = value
                     parts.append(weights.ravel())

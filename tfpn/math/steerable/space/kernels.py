@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.math.shapes import axis_sizes
+from tfpn.math.steerable.interface import flows_and_parts
 from tfpn.math.steerable.series import profiles
 from tfpn.math.steerable.space.flows import coupled_spins
 from tfpn.math.steerable.space.spherical import couplings, products, spherical_harmonics
@@ -13,10 +14,13 @@ def cross_kernels(query, points, flows, groups):
     """`tfpn.math.steerable.interface.Harmonics.kernels`.
 
     Returns:
-        For each group [B, M rows, K, N], the rows of one query point after one another.
+        For each group [B, M rows, K mu, N], the rows of one query point after one another.
     """
-    outs = groups[0].outs
-    pairs = [(out, inside) for inside in _insides(groups) for out in outs]
+    pairs = list(
+        dict.fromkeys(
+            (out, group.inside) for group in groups for kind in group.outs for out in kind
+        )
+    )
     # For each L the pairs that have it.
     coupled: dict = {}
     for pair, entries in zip(pairs, flows.entries(pairs), strict=True):
@@ -34,18 +38,19 @@ def cross_kernels(query, points, flows, groups):
         blocks[pair] = _coupled(tf.concat(parts, axis=2), pair)
     found = []
     for group in groups:
-        parts = []
-        for out in outs:
-            start = group.component * (2 * out + 1)
-            parts.append(blocks[out, group.inside][:, :, start : start + 2 * out + 1])
-        rows = tf.concat(parts, axis=2)
+        rows = tf.concat([_rows(blocks, group, kind) for kind in group.outs], axis=2)
         batch, size, _, count, number = axis_sizes(rows)
         found.append(tf.reshape(rows, [batch, size * group.rows, count, number]))
     return found
 
 
-def _insides(groups):
-    return tuple(dict.fromkeys(group.inside for group in groups))
+def _rows(blocks, group, kind):
+    """The rows of a kind, [B, M, 2 l + 1, K mu, N]."""
+    size = 2 * kind[0].frequency + 1
+    start = group.component * size
+    return flows_and_parts(
+        [blocks[out, group.inside][:, :, start : start + size] for out in kind], 3
+    )
 
 
 def _coupled(waves, pair):
@@ -53,7 +58,7 @@ def _coupled(waves, pair):
     out, inside = pair
     matrix = np.concatenate(
         [np.reshape(part.transpose(2, 1, 0), [-1, len(part)])
-         for part in couplings(out, inside).values()],
+         for part in couplings(out.frequency, inside.frequency).values()],
         axis=1,
     )  # fmt: skip
     batch, size, rows, count, number = axis_sizes(waves)
@@ -150,6 +155,15 @@ def _directions(offset, highest):
 
 
 def real_matrix(kernels, groups, frequencies):
-    """`tfpn.math.steerable.interface.Harmonics.real_matrix` of [P, rows, 1, 1]."""
-    columns = [kernel[:, :, 0, 0] for kernel in kernels]
-    return tf.stack(columns, axis=-1)
+    """`tfpn.math.steerable.interface.Harmonics.real_matrix` of [P, rows, mu, 1]."""
+    columns: dict = {}
+    for kernel, group in zip(kernels, groups, strict=True):
+        rows = columns.setdefault(group.inside.start + group.component, {})
+        for kind in group.outs:
+            for number, out in enumerate(kind):
+                rows[out.start] = kernel[:, group.rows_of(kind), number, 0]
+    by_start = [
+        tf.concat([rows[start] for start in sorted(rows)], axis=-1)
+        for _, rows in sorted(columns.items())
+    ]
+    return tf.stack(by_start, axis=-1)

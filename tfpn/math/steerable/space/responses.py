@@ -7,22 +7,27 @@ from tfpn.types import Tensor
 
 
 def fields_of(mean, group, count, copies):
-    """`tfpn.math.steerable.interface.Harmonics.fields_of` of [B, M rows, K, copies]."""
-    mean = _by_row(mean, group)  # [B, M, rows, K, n]
+    """`tfpn.math.steerable.interface.Harmonics.fields_of` of [B, M rows, K mu, copies]."""
+    mean = _by_row(mean, group)  # [B, M, rows, K mu, n]
     number = mean.shape[-1]
     if number < copies:
         mean = tf.pad(mean, [[0, 0]] * 4 + [[0, copies - number]])
     mean = tf.transpose(mean, [0, 1, 3, 2, 4])
-    return {out: mean[:, :, :, group.rows_of(out)] for out in group.outs}
+    return {kind: mean[:, :, :, group.rows_of(kind)] for kind in group.outs}
 
 
-def covariance_features(explained, flows, group, out):
-    """`tfpn.math.steerable.interface.Harmonics.covariance_features`, of [B, M rows, G, K, K]."""
-    pairs = feature_pairs(flows[0].count, False)
-    rows = _by_row(explained, group)[:, :, group.rows_of(out)]
+def covariance_features(explained, flows, group, kind, is_complex):
+    """`tfpn.math.steerable.interface.Harmonics.covariance_features`, real numbers mix spins.
+
+    Args:
+        explained: [B, M rows, G, K mu, K mu].
+        flows, group, kind, is_complex: as there; spins are of real type.
+    """
+    pairs = feature_pairs(flows[0].count * len(kind), is_complex)
+    rows = _by_row(explained, group)[:, :, group.rows_of(kind)]
     total = tf.reduce_sum(rows, axis=2)
     features = tf.stack([total[..., first, second] for first, second, _ in pairs], axis=-1)
-    prior: Tensor = tf.add_n([term.prior(group, out) for term in flows])
+    prior: Tensor = tf.add_n([term.prior(group, kind) for term in flows])
     prior = tf.stack([prior[first, second] for first, second, _ in pairs])
     return tf.cast(prior, explained.dtype), features
 

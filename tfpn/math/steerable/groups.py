@@ -1,0 +1,143 @@
+"""The groups that act on fields: all rotations, with or without reflections, or finite ones.
+
+A convolution's kernels depend on the distance and turn with the direction
+(`tfpn.math.steerable.plane`), which holds for flows that commute with all rotations. A finite group
+has more generators unless its order is high enough. A generator has two derivatives at most. So it
+maps frequency m' to fields that turn by m' - 2 to m' + 2 times the angle. C_n cannot tell the
+frequencies q and q + n of this turn apart. With frequencies up to m the difference of two turns is
+at most 2 m + 2. So for n > 2 m + 2 the generators of C_n are those of SO(2), and those of D_n are
+those of O(2).
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+PSEUDOSCALAR = "0-"  # the frequency of scalars that change sign under reflections
+
+
+def turns(frequency: int | str) -> int:
+    """How often a field turns where a vector turns once; a spin in space."""
+    return 0 if frequency == PSEUDOSCALAR else int(frequency)
+
+
+@dataclasses.dataclass(frozen=True)
+class FieldGroup:
+    """A group that acts on fields.
+
+    Attributes:
+        name: its name in `equivariance`, such as "SO2" or "D8".
+        dim: of space, 2 or 3.
+        reflections: whether it has reflections.
+        order: n of C_n and D_n, None for all rotations.
+    """
+
+    name: str
+    dim: int = 2
+    reflections: bool = False
+    order: int | None = None
+
+    @property
+    def continuous(self) -> str:
+        """The name of the group of all rotations, and reflections if this group has some."""
+        return self.name if self.order is None else "O2" if self.reflections else "SO2"
+
+    def mixes_by_complex_numbers(self, frequency: int | str) -> bool:
+        """Whether the matrices that commute with the group are complex numbers, not real ones."""
+        return self.dim == 2 and not self.reflections and frequency != 0
+
+    def frequency(self, irrep: Any) -> int | str:
+        """The frequency of an irreducible representation of this group.
+
+        Raises:
+            ValueError: if it is no field of all rotations.
+        """
+        m, *parity = irrep.index
+        if m and 2 * m == self.order:
+            raise ValueError(
+                f"{self.name} has frequency {irrep}, a channel that only changes sign. Rotations "
+                "by other angles do not act on such a channel, so no layer takes it; give "
+                f"frequencies below {m}."
+            )
+        return PSEUDOSCALAR if parity == [-1] and m == 0 else m
+
+    def irrep(self, frequency: int | str) -> Any:
+        """The irreducible representation of a frequency, of `continuous`."""
+        group = equivariance_group(self.continuous)
+        return group.irrep(0, parity=-1) if frequency == PSEUDOSCALAR else group.irrep(frequency)
+
+    def representation(self, frequencies: tuple) -> Any:
+        """The sum of the irreducible representations of some frequencies, of `continuous`."""
+        first, *others = map(self.irrep, frequencies)
+        return sum(others, first)
+
+    def check_generators(self, frequencies: tuple) -> None:
+        """Raises ValueError if the group has generators that do not commute with all rotations."""
+        highest = max(map(turns, frequencies))
+        if self.order is None or self.order > 2 * highest + 2:
+            return
+        raise ValueError(
+            f"group {self.name} allows flows on the frequencies {tuple(frequencies)} that prefer "
+            "some directions. The kernels of these layers depend on the distance and turn with "
+            f"the direction, so they cannot hold such flows. Give group={self.continuous!r}, whose "
+            f"layers commute with {self.name} too, or {self.name[0]}<n> with n of at least "
+            f"{2 * highest + 3}, or lower frequencies."
+        )
+
+
+ALL_ROTATIONS = {2: FieldGroup("SO2"), 3: FieldGroup("SO3", dim=3)}
+# The groups with all fields that there are.
+LARGEST = {**ALL_ROTATIONS, 2: FieldGroup("O2", reflections=True)}
+KNOWN = "SO2, O2, C<n> and D<n> on the plane, and SO3 in space"
+
+
+def equivariance_group(name: str) -> Any:
+    """The group of the package `equivariance`, which needs no TensorFlow but half a second."""
+    from equivariance import parse_group
+
+    return parse_group(name)
+
+
+def read_group(group: Any, spatial_dim: int | None = None) -> FieldGroup:
+    """Reads a group from its name or from `equivariance`.
+
+    Args:
+        group: a name such as "O2" or "C8", a group of `equivariance`, a `FieldGroup`, or None for
+            all rotations.
+        spatial_dim: of space, None for that of the group (2 without a group).
+
+    Raises:
+        TypeError, ValueError: for another group, or one that acts on another space.
+
+    Example:
+
+    >>> from tfpn.math.steerable.groups import read_group
+    >>> read_group("D8").continuous, read_group(None, 3).name
+    ('O2', 'SO3')
+    """
+    if group is None:
+        return ALL_ROTATIONS[2 if spatial_dim is None else spatial_dim]
+    if not isinstance(group, (str, FieldGroup)) and not hasattr(group, "irrep"):
+        raise TypeError(
+            f"group must be a name or a group of the package equivariance, found {group!r}; "
+            f"known are {KNOWN}."
+        )
+    found = group if isinstance(group, FieldGroup) else _read_group(group)
+    if spatial_dim not in (None, found.dim):
+        raise ValueError(
+            f"group {found.name} acts on {found.dim} coordinates, found "
+            f"spatial_dim={spatial_dim}; leave spatial_dim out, or give {KNOWN}."
+        )
+    return found
+
+
+@functools.cache
+def _read_group(group):
+    try:
+        found = equivariance_group(getattr(group, "name", group))
+    except ValueError as error:
+        raise ValueError(f"group must be one of {KNOWN}. {error}") from error
+    if found != group and not isinstance(group, str):  # a user's group of a known name
+        raise ValueError(f"group must be one of {KNOWN}, found {group!r}.")
+    order = getattr(found, "order", None)
+    return FieldGroup(found.name, found.dim, found.reflections, order)
