@@ -16,7 +16,7 @@ from tfpn.math.steerable.fields import (
     read_frequencies,
     sort_frequencies,
 )
-from tfpn.math.steerable.groups import FieldGroup, read_group
+from tfpn.math.steerable.groups import PSEUDOSCALAR, FieldGroup, read_group
 from tfpn.types import Config, Mixin, Pooling
 
 COPIES = 26
@@ -61,6 +61,17 @@ def read_blocks(
             f"{fields!r}."
         )
     return {"fields": pairs, "copies": None, "frequencies": None}, pairs
+
+
+def reached(fields: Any, hidden: Any) -> Any:
+    """The blocks' fields without those that no flow makes of a block's input.
+
+    A flow that commutes with reflections makes no pseudoscalar of scalars: the curl of a gradient
+    is 0. Gated gradients have curls, so later blocks have pseudoscalars.
+    """
+    if [m for m, _ in fields] != [0]:
+        return hidden
+    return [[m, copies] for m, copies in hidden if m != PSEUDOSCALAR]
 
 
 def read_types(in_fields: Any, out_fields: Any, group: FieldGroup) -> Config:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import keras
 
 from tfpn.checks import check_count
+from tfpn.contract import KEYS
 from tfpn.layers import GatedReLU, SteerableMix, SteerableNormalization, SteerablePNConv
 from tfpn.layers.conditioning import BLOCK_SIZE, CONDITIONED, NEIGHBORS
 from tfpn.layers.steerable_base import check_seed, read_field_group
@@ -30,6 +31,7 @@ from tfpn.models.steerable_checks import (
     FieldInput,
     check_out_fields,
     flow_config,
+    reached,
     read_blocks,
     read_flow,
     read_types,
@@ -59,9 +61,9 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
     too, with ``spatial_dim=3``. The logits of a classifier do not change when the points are
     turned, and predicted fields turn with the points. It needs no training on turned examples. The
     network is ``num_blocks`` times [SteerablePNConv -> GatedReLU -> SteerableMix ->
-    SteerableNormalization], as in `PNCNN`. Its features are ``fields``. A field of frequency 0 is a scalar, such as a
-    temperature. A field of frequency m has two components, and a rotation by t turns them by m t
-    (1: vectors, such as wind). In space a field of spin l has 2 l + 1 components (1: vectors).
+    SteerableNormalization], as in `PNCNN`. Its features are ``fields``: scalars of frequency 0, and
+    pairs of frequency m, which a rotation by t turns by m t (1: vectors, such as wind). In space a
+    field of spin l has 2 l + 1 components (1: vectors).
 
     With ``num_classes`` or ``num_outputs`` the last block leads to only scalars, as many as the
     other blocks have channels. Their integrals over the plane or space and a linear head give
@@ -70,9 +72,8 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
 
     With a pooling over "space" this holds for rotations about any centre, and with a disc for those
     about its centre. With a box **the network is not invariant**, because a turned box covers
-    another region. Quarter turns of a square about its centre are the exception. With
-    ``group="O2"`` all this holds for reflections, too. To measure it for a model at hand, see
-    `tfpn.check_equivariance`.
+    another region, except by quarter turns of a square. With ``group="O2"`` all this holds for
+    reflections, too. `tfpn.check_equivariance` measures it for a model at hand.
 
     The error that remains is rounding: relative to the largest output some 1e-14 in float64, and up
     to 3e-6 in float32. The first convolution computes in float64 inside, because kernels between
@@ -101,7 +102,7 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             ``group``; with ``num_classes=None``.
         fields: type of the fields in the blocks, such as "16x0 + 8x1" or any other text that
             `equivariance.parse_representation` reads. Scalars gate the other fields: give at least
-            as many as of any other frequency.
+            as many as of any other frequency. Pseudoscalars need a block before them, or vectors.
         copies, frequencies: without ``fields``, how many fields of which frequencies are in the
             blocks. The default, 26 of 0, 1 and 2, has 130 channels, and 234 in space.
         num_blocks: number of blocks.
@@ -112,11 +113,10 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
         group: what the network commutes with, by default all rotations: "SO2", "O2", "C<n>",
             "D<n>" or "SO3", see `SteerablePNConv`.
         flow: the representation that each flow acts on, such as "2x0 + 1" for PDEs that couple two
-            scalars and a vector (see ``frequencies`` of `SteerablePNConv`). None for one field of
-            each frequency that the convolution meets. A Keras layer, such as one that
-            `equivariance.keras_source` writes, gives C, B and S by its ``generator()``, on one
-            field of each frequency of the blocks and in units of the spacing. Every flow is then a
-            copy with its own weights, and ``constraint`` and ``seed`` have no effect.
+            scalars and a vector. None for one field of each frequency at the convolution. A Keras
+            layer, such as one that `equivariance.keras_source` writes, gives C, B and S by its
+            ``generator()``, on one field of each frequency of the blocks and in units of the
+            spacing. Every flow is a copy with its own weights, ``constraint`` and ``seed`` unused.
         constraint: "dissipative" flows never amplify; "free" ones may (see `SteerablePNConv`).
         uncertainty: "diagonal" carries mean and variance through the network, "none" the means
             only, "sampled" draws of the fields (see above).
@@ -290,11 +290,12 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             query=out_fields is not None,
         )
         common = {"group": acting.name, "dtype": dtype}
-        x, fields = {key: inputs[key] for key in ("points", "values", "variance")}, in_fields
-        blocks = []
+        x, fields, blocks = {key: inputs[key] for key in KEYS}, in_fields, []
         for number in range(1, num_blocks + 1):
             last = number == num_blocks and out_fields is None
-            new_fields = [[0, count_channels(hidden, spatial_dim)]] if last else hidden
+            new_fields = reached(fields, hidden)
+            if last:
+                new_fields = [[0, count_channels(hidden, spatial_dim)]]
 
             def following(number=number, fields=new_fields):
                 layers = [
