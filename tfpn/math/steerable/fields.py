@@ -136,8 +136,8 @@ def read_frequencies(frequencies, name="frequencies", dim=2, group=None):
         found = [read_fields([(m, 1)], name, group=group)[0][0] for m in frequencies]
     except TypeError as error:
         raise ValueError(
-            f"{name} must be whole numbers such as (0, 1, 2), or a representation such as "
-            f"'2x0 + 1', found {frequencies!r}."
+            f"{name} must be whole numbers such as (0, 1, 2), found {frequencies!r}; or give a "
+            "representation such as '2x0 + 1'."
         ) from error
     if not found:
         raise ValueError(f"{name} is empty: give at least one frequency.")
