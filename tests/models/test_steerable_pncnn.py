@@ -334,9 +334,6 @@ def test_configuration_holds_every_argument():
         "num_classes": None,
         "num_outputs": None,
         "out_fields": [[1, 1]],
-        "fields": None,
-        "copies": 3,
-        "frequencies": [0, 1],
         "num_blocks": 1,
         "num_basis": 1,
         "in_fields": [[0, 1], [1, 1]],
@@ -359,7 +356,7 @@ def test_configuration_holds_every_argument():
         "name": "given",
         "trainable": False,
     } | {"conditioning": "local", "block_size": 40, "neighbors": 60, "spatial_dim": 2}
-    other |= {"group": "O2"}
+    other |= {"group": "O2", "fields": None, "copies": 3, "frequencies": [0, 1]}
     assert other.keys() == inspect.signature(SteerablePNCNN.__init__).parameters.keys() - {"self"}
     model = SteerablePNCNN(**other)
     config = json.loads(json.dumps(model.get_config()))

@@ -62,18 +62,18 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
     turned, and predicted fields turn with the points. It needs no training on turned examples. The
     network is ``num_blocks`` times [SteerablePNConv -> GatedReLU -> SteerableMix ->
     SteerableNormalization], as in `PNCNN`. Its features are ``fields``: scalars of frequency 0, and
-    pairs of frequency m, which a rotation by t turns by m t (1: vectors, such as wind). In space a
-    field of spin l has 2 l + 1 components (1: vectors).
+    pairs of frequency m, which a rotation by t turns by m t (1: vectors). In space a field of spin
+    l has 2 l + 1 components.
 
     With ``num_classes`` or ``num_outputs`` the last block leads to only scalars, as many as the
     other blocks have channels. Their integrals over the plane or space and a linear head give
     logits or numbers that no rotation changes. With ``out_fields`` a last convolution reads fields
     out at the points of a further input, "query".
 
-    With a pooling over "space" this holds for rotations about any centre, and with a disc for those
-    about its centre. With a box **the network is not invariant**, because a turned box covers
-    another region, except by quarter turns of a square. With ``group="O2"`` all this holds for
-    reflections, too. `tfpn.check_equivariance` measures it for a model at hand.
+    With a pooling over "space" this holds for rotations about any centre, and with a disc or ball
+    for those about its centre. With a box **the network is not invariant**, because a turned box
+    covers another region, except by quarter turns of a square. With ``group="O2"`` all this holds
+    for reflections, too. `tfpn.check_equivariance` measures it for a model at hand.
 
     The error that remains is rounding: relative to the largest output some 1e-14 in float64, and up
     to 3e-6 in float32. The first convolution computes in float64 inside, because kernels between
@@ -102,16 +102,15 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             ``group``; with ``num_classes=None``.
         fields: type of the fields in the blocks, such as "16x0 + 8x1" or any other text that
             `equivariance.parse_representation` reads. Scalars gate the other fields: give at least
-            as many as of any other frequency. Pseudoscalars need a block before them, or vectors.
+            as many as of any other frequency. After scalars the first block has no pseudoscalars.
         copies, frequencies: without ``fields``, how many fields of which frequencies are in the
             blocks. The default, 26 of 0, 1 and 2, has 130 channels, and 234 in space.
         num_blocks: number of blocks.
         num_basis: flows (coupled PDEs) in each convolution.
         in_fields: type of the input, as ``out_fields``; 1 is one scalar.
         spatial_dim: 2 for the plane, 3 for space; by default that of ``group``, or 2. In space
-            ``frequencies=(0, 1)`` costs less than the default, and ``pooling`` cannot be a disc.
-        group: what the network commutes with, by default all rotations: "SO2", "O2", "C<n>",
-            "D<n>" or "SO3", see `SteerablePNConv`.
+            ``frequencies=(0, 1)`` costs less than the default.
+        group: what the network commutes with, as in `SteerablePNConv`; by default all rotations.
         flow: the representation that each flow acts on, such as "2x0 + 1" for PDEs that couple two
             scalars and a vector. None for one field of each frequency at the convolution. A Keras
             layer, such as one that `equivariance.keras_source` writes, gives C, B and S by its
