@@ -45,6 +45,7 @@ from tfpn.math.steerable.fields import (
     spread_blocks,
     width,
 )
+from tfpn.math.steerable.groups import turns
 from tfpn.math.steerable.harmonics import harmonics_of
 from tfpn.math.steerable.mixing import are_complex, flat_weights, mix_fields, variance_weights
 from tfpn.types import KernelLike, Tensor, Trains
@@ -209,7 +210,9 @@ def _convolve_fields(
     kinds = parts_of(frequencies, dim)
     outs = {kinds[m]: m for m, _ in fields_out}
     copies = count_copies(fields_in, frequencies)
-    weights = _check_weights(weights, fields_out, frequencies, flows[0].count, copies, inside)
+    weights = _check_weights(
+        weights, fields_out, frequencies, (flows[0].count, copies), inside, dim
+    )
     of_parts = part_channels(fields_in, frequencies, dim)
     all_groups = harmonics.groups(tuple(outs), tuple(of_parts))
     parts = _Parts(observed.posterior(), of_parts, dim)
@@ -285,11 +288,12 @@ def flows_of_terms(kernel, frequencies, generator, dtype, dim):
     return [flow_type(*orders, std, length, dtype) for std, length in terms]
 
 
-def _check_weights(weights, fields_out, frequencies, count, copies, inside):
-    found = {}
+def _check_weights(weights, fields_out, frequencies, sizes, inside, dim):
+    (count, copies), found = sizes, {}
     for out, number in fields_out:
         tensor = inside(weights[out])
-        parts = (2,) if are_complex(tensor) else ()
+        # Fields of the plane other than scalars may also take real numbers.
+        parts = (2,) if are_complex(tensor) and dim == 2 and turns(out) else ()
         expected = (*parts, count * frequencies.count(out), copies, number)
         if not tensor.shape.is_compatible_with(expected):
             raise ValueError(
