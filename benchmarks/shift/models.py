@@ -25,6 +25,7 @@ class Settings:
     weight: float = 1.0 / 20000.0
     windows: int = 1
     clock: bool = False
+    conditioning: str = "exact"
 
 
 def fit(uncertainty, priors, data, part, seed, thinned, settings=None):
@@ -82,6 +83,7 @@ def build(uncertainty, data, settings):
         "uncertainty": uncertainty,
         "marginal_likelihood_weight": settings.weight,
         "pooling": (0.0, 1.0),
+        "conditioning": settings.conditioning,
     }
     if data.grid is None:
         return models.PNCNN(data.num_classes, **common)

@@ -71,7 +71,31 @@ def load(name, data_dir=None, limit=None):
 def _from_aeon(name):
     from aeon.datasets import load_classification
 
-    parts = [load_classification(name, split=split) for split in ("train", "test")]
+    return regular(*(load_classification(name, split=split) for split in ("train", "test")))
+
+
+def watch(fold, folds=5):
+    """Exercises of the shoulder by a watch's acceleration and turning, 50 times a second.
+
+    The data set comes with the package seglearn: 140 series of 6 channels and 947 to 2,618 times,
+    20 subjects and 7 exercises. A fold's test part has every fifth subject.
+    """
+    from seglearn.datasets import load_watch
+
+    data = load_watch()
+    subjects = np.unique(data["subject"])
+    tested = np.isin(data["subject"], subjects[fold::folds])
+    series = [np.asarray(x, np.float64).T for x in data["X"]]
+    labels = np.asarray(data["y"])
+    parts = [
+        ([x for x, one in zip(series, some, strict=True) if one], labels[some])
+        for some in (~tested, tested)
+    ]
+    return regular(*parts)
+
+
+def regular(*parts):
+    """A `Set` of series [c, T_i] and labels, for training and for testing; the longest has 1."""
     longest = max(series.shape[-1] for x, _ in parts for series in x)
     together = np.concatenate(list(parts[0][0]), axis=-1)
     mean, deviation = together.mean(-1), together.std(-1)
