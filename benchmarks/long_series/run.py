@@ -30,24 +30,23 @@ FIELDS = (
 )
 DROPPED = {"whole": 0.0, "-80%": 0.8, "-98%": 0.98}
 BASELINES = ("minirocket", "forest")
-SETTINGS = models.Settings(query=64, batch=16, conditioning="local")
 
 
-def tfpn_model(data, part, seed, thinned):
-    """Trains `PNTimeSeries`; returns a function from observations to probabilities."""
-    model = models.fit("diagonal", True, data, part, seed, thinned, SETTINGS)
-    return lambda x: np.asarray(model.predict_proba(x, batch_size=SETTINGS.batch))
-
-
-def measure(model, fold):
+def measure(model, fold, settings):
     """Trains a model; a row for each test."""
     from tfpn.evaluation import classification_metrics
 
     data = sets.watch(fold)
     name, _, thinned = model.partition("+")
-    train = tfpn_model if name == "tfpn" else baselines.MODELS[name]
     start = time.process_time()
-    predict = train(data, data.train, fold, bool(thinned))
+    if name == "tfpn":
+        network = models.fit("diagonal", True, data, data.train, fold, bool(thinned), settings)
+
+        def predict(x):
+            return np.asarray(network.predict_proba(x, batch_size=settings.batch))
+
+    else:
+        predict = baselines.MODELS[name](data, data.train, fold, bool(thinned))
     fitted = time.process_time() - start
     for number, (test, share) in enumerate(DROPPED.items()):
         x = data.test.x
@@ -68,13 +67,18 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", nargs="+", default=names, choices=names, metavar="MODEL")
     parser.add_argument("--folds", nargs="+", type=int, default=[0, 1, 2, 3, 4], metavar="FOLD")
+    parser.add_argument("--steps", type=int, default=500, help="of tfpn's training")
+    parser.add_argument("--query", type=int, default=64, help="points that its blocks look at")
     default = pathlib.Path(__file__).parent / "results.csv"
     parser.add_argument("--output", type=pathlib.Path, default=default)
     options = parser.parse_args(arguments)
+    settings = models.Settings(
+        query=options.query, steps=options.steps, batch=16, conditioning="local"
+    )
     for fold, model in itertools.product(options.folds, options.models):
         done = {(row["model"], row["fold"]) for row in read_rows(options.output)}
         if (model, str(fold)) not in done:
-            rows = list(measure(model, fold))
+            rows = list(measure(model, fold, settings))
             append_rows(options.output, FIELDS, rows)
             print(*rows, sep="\n", flush=True)
 
