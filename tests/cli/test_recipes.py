@@ -166,7 +166,7 @@ def test_every_argument_of_models_and_loaders_has_a_type_that_toml_can_hold():
 
 
 def test_augmentation_is_optional_and_off_by_default():
-    recipe = recipes.load("superpixel-mnist")
+    recipe = recipes.load("physionet2012")
     assert recipe.sections["augmentation"] == {}
     recipes.override(recipe, "augmentation.rotation=1")
     assert recipes.resolve(recipe).sections["augmentation"] == {
