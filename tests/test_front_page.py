@@ -126,6 +126,6 @@ def test_another_resolution():
         for r in read("resolution/resolution.csv")
         if (r["train_resolution"], r["test_resolution"]) == ("10", "16")
     }
-    shown = row("Images: MNIST")
+    shown = row("Images: MNIST, trained")
     agree(shown[0], cells["diagonal"])
     agree(shown[1], cells["cnn"])

@@ -184,10 +184,11 @@ def test_predict_with_values_that_overflow_in_a_layer(trained, tmp_path):
 
 
 def test_the_models_own_check_is_one_sentence(tmp_path, monkeypatch):
-    from tfpn import models, training
+    from tfpn import models, recipes, training
 
     model = models.PNCNN(num_classes=2, channels=2, num_blocks=1, num_basis=3, in_channels=2)
-    monkeypatch.setattr(training, "load_run", lambda run: (model, None))
+    recipe = recipes.Recipe("run", {"data": {"name": "digits"}}, "here")
+    monkeypatch.setattr(training, "load_run", lambda run: (model, recipe))
     path = tmp_path / "partly.npz"
     values = np.ones((1, 4, 2))
     values[0, 0, 0] = np.nan

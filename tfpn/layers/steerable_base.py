@@ -22,7 +22,7 @@ class FieldsMixin(Mixin):
         self.group = read_field_group(group, spatial_dim)
 
     @property
-    def spatial_dim(self):
+    def spatial_dim(self) -> int:
         """The dimension of the fields' space, 2 or 3."""
         return self.group.dim
 
