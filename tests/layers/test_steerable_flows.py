@@ -159,7 +159,7 @@ def test_a_model_of_copies(emitted, tmp_path):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"flow": 3}, "flow must be a Keras layer with a method generator"),
+        ({"flow": 3}, "or a Keras layer with a method generator"),
         ({"in_fields": {2: 1}}, r"in_fields .* has the frequencies \[2\]"),
         ({"num_classes": None, "out_fields": {2: 1}}, r"out_fields .* has the frequencies \[2\]"),
     ],
