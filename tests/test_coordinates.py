@@ -195,3 +195,10 @@ def test_a_grid_of_a_table_goes_over_the_date_line_and_not_beyond_a_pole():
     assert ends([350.0, 352.0])[:2] == pytest.approx((349.96, 352.04))
     west, east, south, north = ends(np.arange(-180.0, 180.0, 30.0), (-90.0, 90.0))
     assert east - west <= 360.0 + 1e-9 and (south, north) == (-90.0, 90.0)
+
+
+def test_advice_on_times_names_what_there_is():
+    with pytest.raises(ValueError, match="nonexistent time.*; correct it, or give no time zone"):
+        hours_since(["2024-03-31 02:30"], "2024-03-31", timezone="Europe/Berlin")
+    with pytest.raises(ValueError, match="not ISO8601 format. Write stamps as"):
+        hours_since(["01/02/2024"], "2024-01-01")

@@ -33,7 +33,7 @@ def test_a_terminal_has_one_line_that_is_rewritten(monkeypatch):
     assert text.count("\n") == 1 and text.endswith("\n")
     lines = [line.rstrip() for line in text.split("\r")[1:]]
     assert lines == [
-        "work: 1/4 steps, 25%, 0:30 left",
+        "work: 1/4 steps, 25%",
         "work: 2/4 steps, 50%, 0:20 left",
         "work: 3/4 steps, 75%, 0:10 left",
         "work: 4 steps in 0:40",
@@ -47,7 +47,7 @@ def test_a_log_file_has_a_line_now_and_then(monkeypatch, screen, verbose):
     text = shown(monkeypatch, screen(), verbose=verbose, units=8, total=8)
     assert "\r" not in text
     assert text.splitlines() == [  # every 30 seconds
-        "work: 1/8 steps, 12%, 1:10 left",
+        "work: 1/8 steps, 12%",
         "work: 4/8 steps, 50%, 0:40 left",
         "work: 7/8 steps, 87%, 0:10 left",
         "work: 8 steps in 1:20",
@@ -98,3 +98,12 @@ def test_a_closed_standard_error_is_no_error(monkeypatch):
 def test_bad_verbose():
     with pytest.raises(ValueError, match=r"verbose must be one of \('auto', 0, 1, 2\), found 3"):
         Progress("work", 1, verbose=3)
+
+
+def test_the_first_units_do_not_count_as_they_take_longer(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with Progress("work", 80, verbose=0) as bar:
+        for now[0] in (17.0, 17.1, 17.2):
+            bar.advance()
+        assert bar.line() == "work: 3/80 steps, 3%, 0:08 left"

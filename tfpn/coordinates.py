@@ -20,6 +20,7 @@ The three coordinates share a length scale. Give their group as ``ard``, such as
 """
 
 import numbers
+import re
 from typing import Any
 
 import numpy as np
@@ -165,7 +166,7 @@ def hours_since(
         try:
             stamps = pd.to_datetime(stamps, utc=any(zoned), format=form)
         except ValueError as error:
-            said = str(error).splitlines()[0].rstrip(".")
+            said = _without_advice(error)
             raise ValueError(f"times: {said}. Write stamps as 2024-12-31T06:00.") from error
     elif hasattr(stamps.dtype, "pyarrow_dtype"):
         stamps = pd.Series(pd.DatetimeIndex(stamps))
@@ -182,6 +183,13 @@ def hours_since(
         except KeyError as error:  # of the library of zones
             raise ValueError(
                 f"timezone: there is no zone {timezone!r}; give a name such as 'Europe/Berlin'."
+            ) from error
+        except ValueError as error:
+            if "nonexistent" not in str(error):
+                raise
+            raise ValueError(
+                f"times: {_without_advice(error)}; correct it, or give no time zone if nobody "
+                "changes the clock"
             ) from error
         if start.tzinfo is None:
             start = start.tz_localize(timezone, ambiguous=True)
@@ -206,6 +214,11 @@ def _refuse_numbers(stamps, origin):
             f"times: found {wrong[0]}, which is no time stamp. Take numbers as they are, or "
             "give pandas.to_datetime(times, unit=...) of them."
         )
+
+
+def _without_advice(error):
+    """What pandas says, without advice on arguments that `hours_since` does not have."""
+    return re.split(r"\. (?:You might|Try) |\n", str(error))[0].rstrip(".")
 
 
 def _text(stamps):

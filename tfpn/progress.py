@@ -52,6 +52,7 @@ class Progress:
         if verbose not in get_args(Verbose):
             raise ValueError(f"verbose must be one of {get_args(Verbose)}, found {verbose!r}.")
         self.what, self.total, self.unit, self.done = what, total, unit, 0
+        self._first: Any = None  # when the first units were done, and how many
         self._verbose, self._quiet, self._width = verbose, True, 0
 
     def __enter__(self) -> "Progress":
@@ -78,6 +79,7 @@ class Progress:
         """Sets the number of units that are done."""
         self.done = done
         now = time.monotonic()
+        self._first = self._first or (now, done)
         # After the last unit `__exit__` writes its line.
         if not self._quiet and now >= self._next and done != self.total:
             self._next = now + (REWRITTEN if self._rewrites else LOGGED)
@@ -89,10 +91,12 @@ class Progress:
             return f"{self.what}: {self.done} {self.unit}"
         shown = f"{self.what}: {self.done}/{self.total} {self.unit}"
         shown += f", {100 * self.done // self.total}%"
-        if not self.done:
+        # The first units take longer than the others, as TensorFlow prepares its functions then.
+        begin, before = self._first or (self._start, 0)
+        if self.done <= before:
             return shown
-        seconds = time.monotonic() - self._start
-        return f"{shown}, {_clock(seconds / self.done * (self.total - self.done))} left"
+        each = (time.monotonic() - begin) / (self.done - before)
+        return f"{shown}, {_clock(each * (self.total - self.done))} left"
 
     def _write(self, text, last=False):
         if not self._rewrites:

@@ -208,6 +208,7 @@ class Coordinates:
             sphere (`tfpn.coordinates.sphere`).
         time_zone: the time zone of stamps that have none.
         origin: the stamp from which hours count.
+        stamped: whether times are time stamps (True) or numbers (False). None takes both.
         series: columns that tell series of rows apart, as ``points`` do. The order of the rows in
             each series tells the two passes through a repeated hour apart.
     """
@@ -219,6 +220,7 @@ class Coordinates:
     time_zone: str | None = None
     origin: str | None = None
     series: Sequence[str] = ()
+    stamped: bool | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -272,12 +274,18 @@ class Coordinates:
         """The column of times, [rows]; stamps become hours.
 
         Raises:
-            ValueError: for a cell that is empty or not a time.
+            ValueError: for a cell that is empty or not a time, or for stamps in place of numbers.
         """
         name = str(self.time)
         column = frame[name]
         if column.isna().any():
             _refuse_empty(frame, name, column.isna().to_numpy(bool))
+        if self.stamped is not None and self.stamped != self.has_stamps(frame):
+            kinds = ["numbers", "time stamps"]
+            raise ValueError(
+                f"column {name!r} holds {kinds[not self.stamped]}, but the table of the training "
+                f"held {kinds[self.stamped]}: give the same kind."
+            )
         if column.dtype.kind in "biuf":
             return numbers(frame, name, gaps=False)
         from tfpn.coordinates import hours_since

@@ -108,6 +108,14 @@ def test_evaluate_measures_places_that_were_left_out(mapped, tmp_path):
     refused(command("evaluate", mapped.folder, "--table", tmp_path / "t.csv"), "a field has no")
 
 
+@pytest.mark.parametrize(
+    "option", [("--channel", 1), ("--channels", 3), ("--examples", 2), ("--resolution", 9)]
+)
+def test_figures_refuse_options_of_feature_maps(mapped, option, tmp_path):
+    outcome = command("figures", mapped.folder, "--output", tmp_path / "new.png", *option)
+    refused(outcome, f"{option[0]} is for the feature maps of a classifier")
+
+
 def test_predict_at_the_places_of_a_table(mapped, tmp_path):
     asked = pd.DataFrame({"longitude": [-84.2, -84.3], "latitude": [36.5, 36.6], "note": ["a", ""]})
     asked.to_parquet(tmp_path / "places.parquet")
@@ -166,7 +174,7 @@ def test_what_predict_cannot_do_is_one_line(mapped, tmp_path):
             [tmp_path / "places.csv", "--output", tmp_path / "a.txt"],
             "ending in .csv or .parquet or .png",
         ),
-        ([tmp_path / "places.csv", "--resolution", "5"], "--resolution works for fields on a grid"),
+        ([tmp_path / "places.csv", "--resolution", "5"], "--resolution works without a table"),
         (["--resolution", "1"], "--resolution: found 1; give at least 2"),
         (["--readings", tmp_path / "places.csv"], "no column 'latitude'"),
     ):

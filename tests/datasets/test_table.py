@@ -240,6 +240,9 @@ def test_parquet_with_nullable_and_arrow_columns_is_read_like_csv(tmp_path):
         ),
         ({"warmth": "1,5"}, {}, "holds '1,5' in row 1: write 2.5 for two and a half"),
         ({"when": "2024-01-01"}, {"time": "when", "time_zone": "Mars/Base"}, "there is no zone"),
+        ({}, {"time_zone": "Europe/Berlin"}, "time_zone: found 'Europe/Berlin', but no time stamp"),
+        ({}, {"time": "month", "origin": "2024-01-01"}, "origin: found .* but no time stamps"),
+        ({}, {"classes": ["a", "b"]}, "classes are the names of labels"),
         (
             {"when": 1.7e9 + np.arange(24)},
             {"time": "when", "points": []},
@@ -292,3 +295,14 @@ def test_a_mark_of_unicode_is_no_part_of_a_name(tmp_path):
 def test_one_name_is_no_list(tmp_path):
     with pytest.raises(TypeError, match=r"values: found 'warmth'; give a list, \['warmth'\]"):
         read(tmp_path, stations(), values="warmth")
+
+
+@pytest.mark.parametrize("stamped", [True, False])
+def test_times_stay_stamps_or_numbers(stamped, tmp_path):
+    numbers = stations().assign(when=np.arange(24))
+    stamps = numbers.assign(when=pd.date_range("2024-01-01", periods=24).astype(str))
+    frames = (numbers, stamps) if not stamped else (stamps, numbers)
+    data = read(tmp_path, frames[0], points=[], time="when")
+    assert data.columns.coordinates.read(frames[0]).shape == (24, 1)
+    with pytest.raises(ValueError, match="column 'when' holds .* but the table of the training"):
+        data.columns.coordinates.read(frames[1])

@@ -138,3 +138,19 @@ def test_bad_questions_are_named(model):
     two = tfpn.observations(np.zeros((1, 2, 3)), np.zeros((1, 2, 2)))
     with pytest.raises(ValueError, match="the model has 1 outputs, but the input has 2 channels"):
         impute(model, two)
+
+
+def test_readings_at_an_edge_stay_there_after_rounding(model):
+    # 0.5 + 0.2 k is a little above or below the time of a reading.
+    tenths = 0.1 * np.arange(200)
+    x, y, origins = windows(tenths, np.arange(200.0), history=0.5, horizon=0.2)
+    futures = y[..., 0][np.isfinite(y[..., 0])]
+    np.testing.assert_array_equal(futures, np.arange(5.0, 200.0))  # each once
+    assert set(np.isfinite(y[:-1]).sum(axis=(1, 2))) == {2}
+    assert set(np.isfinite(x["variance"]).sum(axis=(1, 2))) == {5}
+    at = np.nextafter(48.0, 49.0)  # the reading at 48 is at the origin
+    found = [
+        forecast(model, HOURS, wave, [at], covariates=clock)
+        for wave in (WAVE, np.where(HOURS == 48.0, 99.0, WAVE))
+    ]
+    np.testing.assert_array_equal(found[0].mean, found[1].mean)

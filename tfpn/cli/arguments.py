@@ -216,7 +216,7 @@ def _add_figures(commands):
     )
     _add_run(figures, optional=True)
     figures.add_argument(
-        "--examples", type=int, default=4, metavar="N", help="rows to draw (default: %(default)s)"
+        "--examples", type=int, metavar="N", help="rows of feature maps to draw (default: 4)"
     )
     shown = figures.add_mutually_exclusive_group()
     shown.add_argument(
@@ -231,9 +231,8 @@ def _add_figures(commands):
     figures.add_argument(
         "--resolution",
         type=int,
-        default=64,
         metavar="N",
-        help="grid points along each axis (default: %(default)s)",
+        help="grid points of feature maps along each axis (default: 64)",
     )
     figures.add_argument(
         "--output",

@@ -337,7 +337,7 @@ def _predict(options):
 def _figures(options):
     if importlib.util.find_spec("matplotlib") is None:
         raise CommandError("matplotlib is not installed; pip install 'tfpn[plots]'")
-    if options.examples < 1:
+    if options.examples is not None and options.examples < 1:
         raise CommandError(f"--examples: found {options.examples}; give at least 1")
     from tfpn import figures, training
 
@@ -356,6 +356,10 @@ def _figures(options):
         _draw_classifier(options, model, recipe, data, output)
     else:
         task = training.task_of(data)
+        for name in ("examples", "channels", "channel", "resolution"):
+            if getattr(options, name) is not None:
+                said = "is for the feature maps of a classifier; leave it out"
+                raise CommandError(f"--{name} {said}")
         size = recipe.sections["training"]["batch_size"]
         found = data.test and task.predictions(model, data.test, size)
         for path in task.draw(output.parent, model, data, found):
@@ -370,7 +374,7 @@ def _draw_classifier(options, model, recipe, data, output):
     from tfpn import figures, training
 
     inputs = recipes.model_inputs(model, data.test)
-    examples = {key: array[: options.examples] for key, array in inputs.items()}
+    examples = {key: array[: options.examples or 4] for key, array in inputs.items()}
     channels: Sequence[int] | None = None
     if options.channel is not None:
         channels = [options.channel]
@@ -378,7 +382,7 @@ def _draw_classifier(options, model, recipe, data, output):
         channels = range(options.channels)
     try:
         picture = figures.feature_maps(
-            model, examples, channels=channels, resolution=options.resolution
+            model, examples, channels=channels, resolution=options.resolution or 64
         )
     except ValueError as error:
         raise CommandError(str(error)) from error

@@ -22,7 +22,7 @@ def predict_table(options, model, recipe):
     data = recipes.load_data(recipes.resolve(recipe))
     if data.task != "field":
         check_output(options, grid=False)
-        _refuse(options, readings=options.readings, resolution=options.resolution)
+        _refuse("for fields", readings=options.readings, resolution=options.resolution)
         if options.file is None:
             raise CommandError("give the table of the examples: tfpn predict RUN TABLE")
         _say_if_changed(options.run, data)
@@ -32,7 +32,7 @@ def predict_table(options, model, recipe):
     if options.readings is not None:
         observed = _said(options.readings, lambda frame: data.columns.read(frame))
     if options.file is not None:
-        _refuse(options, resolution=options.resolution)
+        _refuse("without a table of places", resolution=options.resolution)
 
         def at(frame):
             from tfpn.training.field_outputs import on_grid, table_at
@@ -122,10 +122,10 @@ def _said(path, function):
         raise CommandError(f"{path}: {error}") from error
 
 
-def _refuse(options, **given):
+def _refuse(where, **given):
     for name, value in given.items():
         if value is not None:
-            raise CommandError(f"--{name} works for fields on a grid only; leave it out")
+            raise CommandError(f"--{name} works {where} only; leave it out")
 
 
 def _write_columns(path, columns):

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfpn import tables
 from tfpn.contract import observations
-from tfpn.datasets._table_checks import check_digits, check_names, checksum
+from tfpn.datasets._table_checks import check_digits, check_names, check_times, checksum
 from tfpn.datasets._table_parts import (
     class_names,
     classes_of,
@@ -238,15 +238,20 @@ def table(
         raise ValueError("name either targets or labels: a model predicts numbers or classes.")
     if from_start and not (time and example and (targets or labels)):
         raise ValueError("from_start needs time, example, and targets or labels.")
+    if len(classes) and not labels:
+        raise ValueError("classes are the names of labels: name the column of labels, too.")
     path = Path(file) if data_dir is None else Path(data_dir) / file
     frame = tables.read_table(path)
     series = [*([] if example is None else [example]), *split_by]
     place = tables.Coordinates(points, time, covariates, degrees, time_zone, origin, series)
     columns = Columns(place, list(values), example, list(targets), labels, variance, from_start)
     readings = columns.read(frame)
-    if origin is None:  # other tables of this kind count from the same origin
-        place = dataclasses.replace(place, origin=place.first(readings.frame))
-        columns = dataclasses.replace(columns, coordinates=place)
+    stamped = place.has_stamps(readings.frame)
+    check_times(stamped, origin=origin, time_zone=time_zone)
+    # Other tables of this kind count from the same origin.
+    start = place.first(readings.frame) if origin is None else origin
+    place = dataclasses.replace(place, origin=start, stamped=stamped)
+    columns = dataclasses.replace(columns, coordinates=place)
     fractions = validation_fraction, test_fraction
     parts: list[Any]
     if targets or labels:

@@ -56,6 +56,16 @@ def _refuse_twice(columns):
         found[name] = argument
 
 
+def check_times(stamped: bool, **given: str | None) -> None:
+    """Raises ValueError for arguments that only time stamps need, if there are none."""
+    for argument, value in given.items():
+        if value is not None and not stamped:
+            raise ValueError(
+                f"{argument}: found {value!r}, but no time stamps; name a column of time stamps as "
+                f"the time, or leave out {argument}."
+            )
+
+
 def check_digits(places: Array, coordinates: Any) -> None:
     """Raises ValueError if float32, in which models compute, makes one of many places."""
     whole, rounded = (len(np.unique(p, axis=0)) for p in (places, places.astype(np.float32)))

@@ -107,13 +107,15 @@ def windows(
         raise ValueError("values holds no reading; give at least one number.")
     first = times[0] + history if start is None else check_number("start", start, _LEAST)
     last = times[-1] if stop is None else check_number("stop", stop, _LEAST)
+    slack = _rounding(times, history, horizon, step)
     # A future that begins at the last reading still has one reading.
     count = int(np.floor((last - first) / step + 1e-9)) + 1
     origins, pieces = [], []
     for origin in first + step * np.arange(max(count, 0)):
         if stop is not None and origin + horizon > stop + 1e-12 * abs(stop):
             break
-        begin, middle, end = np.searchsorted(times, [origin - history, origin, origin + horizon])
+        edges = np.array([origin - history, origin, origin + horizon])
+        begin, middle, end = np.searchsorted(times, edges - slack)
         if begin < middle < end:
             origins.append(origin)
             pieces.append((slice(begin, middle), slice(middle, end)))
@@ -191,9 +193,11 @@ def forecast(
             f"future: found the shape {list(future.shape)}; give a list of finite times [M]."
         )
     start = future.min() if origin is None else check_number("origin", origin, _LEAST)
-    seen = np.isfinite(values).any(axis=-1) & (times < start)
-    if history is not None:
-        seen &= times >= start - check_positive("history", history)
+    length = None if history is None else check_positive("history", history)
+    slack = _rounding(np.append(times, start), *([] if length is None else [length]))
+    seen = np.isfinite(values).any(axis=-1) & (times < start - slack)
+    if length is not None:
+        seen &= times >= start - length - slack
     if not seen.any():
         raise ValueError(
             f"no reading lies in the history before {start:g}; give earlier readings or a longer "
@@ -202,6 +206,12 @@ def forecast(
     past = _coordinates(times[seen], start, covariates)
     x = observations([past], [values[seen]], variance)
     return interpolate(model, x, _coordinates(future, start, covariates), verbose=verbose)
+
+
+def _rounding(times, *lengths):
+    """The distance within which a time counts as the edge of a window."""
+    # Sums such as 0.1 + 2 * 0.1 differ from 0.3, the time of a reading.
+    return 4.0 * np.spacing(np.abs(times).max()) + 1e-9 * min(lengths, default=0.0)
 
 
 def _read_series(times, values):
