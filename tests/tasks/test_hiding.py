@@ -114,3 +114,14 @@ def test_examples_of_one_reading_have_none_to_hide():
     with pytest.raises(ValueError, match="no example has two points that were read"):
         HiddenReadings(x)
     assert len(HiddenReadings(x, by="reading")) == 1
+
+
+def test_training_that_makes_it_worse_leaves_the_model_as_it_was():
+    x = make(channels=1)
+    model = tfpn.models.PNCNN(None, num_outputs=1, output="field", channels=2, num_blocks=1)
+    model.adapt(x, verbose=0)
+    before = model.get_weights()
+    options = {"epochs": 1, "adapt": False, "verbose": 0}
+    tfpn.tasks.train(model, x, learning_rate=30.0, validation=x, **options)
+    for weight, other in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(weight, other)

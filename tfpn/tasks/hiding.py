@@ -178,7 +178,7 @@ def train(
         share, by, repeats, seed: as in `HiddenReadings`.
         learning_rate: the first learning rate, if the model is not compiled.
         validation: other observations. They hide the same readings in every epoch. The model keeps
-            the weights of the epoch with the smallest loss on them.
+            the weights of the epoch with the smallest loss on them, or those before training.
         adapt: whether the model starts from the data (`PNCNN.adapt`).
 
     Returns:
@@ -221,7 +221,8 @@ def train(
     if validation is not None:
         given, hidden = hide(validation, share, by=by, seed=seed)
         held = given, hidden[..., : model.output.shape[-2]]
-        callbacks = [_BestWeights()]
+        before = model.evaluate(*held, verbose=0, return_dict=True)["task_loss"]
+        callbacks = [_BestWeights(before, model.get_weights())]
     return model.fit(
         batches, epochs=epochs, validation_data=held, callbacks=callbacks, verbose=verbose
     )
@@ -238,11 +239,11 @@ class _Outputs(HiddenReadings):
 
 
 class _BestWeights(keras.callbacks.Callback):
-    """Keeps the weights of the epoch with the smallest validation loss."""
+    """Keeps the weights with the smallest validation loss: of an epoch, or those before."""
 
-    def __init__(self):
+    def __init__(self, loss, weights):
         super().__init__()
-        self._least, self._weights = math.inf, None
+        self._least, self._weights = loss, weights
 
     def on_epoch_end(self, epoch, logs=None):
         loss = logs.get("val_task_loss", math.inf)
@@ -250,8 +251,7 @@ class _BestWeights(keras.callbacks.Callback):
             self._least, self._weights = loss, self.model.get_weights()
 
     def on_train_end(self, logs=None):
-        if self._weights is not None:
-            self.model.set_weights(self._weights)
+        self.model.set_weights(self._weights)
 
 
 def check_field(model: Model) -> None:
