@@ -167,6 +167,7 @@ class Field(_Numbers):
     """Fields: readings at places that have none."""
 
     name = "field"
+    _start: Any = None  # the weights before training
 
     def _loss(self):
         from tfpn.losses import GaussianNLL
@@ -185,6 +186,25 @@ class Field(_Numbers):
 
     def adapt(self, model, data, verbose):
         model.adapt(data.train.x, verbose=verbose)
+        self._start = model.get_weights()
+
+    def finish(self, model, data, batch_size):
+        """Goes back to kriging if training has made the validation part less likely."""
+        trained = model.get_weights()
+        if data.validation is None or all(map(np.array_equal, trained, self._start)):
+            return
+        nll = []
+        for weights in (self._start, trained):
+            model.set_weights(weights)
+            found = self.predictions(model, data.validation, batch_size)
+            nll.append(self.figures(found, data.validation)["nll"])
+        if not nll[1] <= nll[0]:
+            model.set_weights(self._start)
+            print(
+                f"training brought the NLL of the validation part from {nll[0]:.4g} to "
+                f"{nll[1]:.4g}: the model is the one before training",
+                file=sys.stderr,
+            )
 
     def held_out(self, model, part):
         return part and ({**part.x, "query": part.query}, part.y)
