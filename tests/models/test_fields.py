@@ -306,3 +306,15 @@ def test_many_examples_can_be_adapted_to():
     model.adapt(x, fit_priors=False, verbose=0)
     np.testing.assert_allclose(model.get_layer("units").offset, [values.mean()], rtol=1e-5)
     assert np.isfinite(model.predict_field(x, x["points"][:, :1]).stddev()).all()
+
+
+def test_many_priors_are_fitted_to_more_than_a_handful_of_examples():
+    """A few records may all be constant in a channel; a fit to these alone is far too sure."""
+    rng = np.random.default_rng(0)
+    where = np.tile(np.linspace(0.0, 1.0, 100), (60, 1))[..., None]
+    values = rng.normal(size=(60, 100, 20))
+    seen = np.ones((60, 100), bool)
+    chosen = tfpn.models.field_start._chosen(where, values, np.zeros_like(values), seen, 20, 0)
+    assert chosen[0].shape[:2] == (32, 45)  # the work of three whole examples
+    whole = tfpn.models.field_start._chosen(where, values, np.zeros_like(values), seen, 1, 0)
+    assert whole[0].shape[:2] == (60, 100)

@@ -24,6 +24,9 @@ DOF = 1.0, 1e4
 # The largest number of points of an example, and numbers that limit the examples.
 POINTS = 256
 _WORK = 6e7
+# With a prior for each channel an example gives fewer points, and more examples are read: a handful
+# of them may agree by chance, and the fit would take this for a law.
+_EXAMPLES = 32
 # If each channel has its own prior, more examples are read until every channel has so many
 # readings, up to a multiple of the work.
 _READINGS = 60
@@ -133,20 +136,23 @@ def _chosen(points, values, variance, seen, priors, seed):
     """Chooses some examples and some of their observed points, equally many, for the fit."""
     rng = np.random.default_rng(seed)
     counts = seen.sum(axis=1)
+    largest = POINTS
+    if priors > 1:
+        largest = int(np.clip(np.cbrt(_WORK / priors / _EXAMPLES), 8, POINTS))
     order = rng.permutation(np.flatnonzero(counts > 1))
     picked: list[tuple[int, Array]] = []
     work = 0.0
     read = np.isfinite(variance).sum(axis=1)  # [B, c]
     found = np.zeros(read.shape[1])
     for example in order:
-        size = min(counts[example], POINTS)
+        size = min(counts[example], largest)
         if picked and work + priors * float(size) ** 3 > _WORK:
             if priors == 1 or work > _MORE * _WORK:
                 break
             if not np.any((found < _READINGS) & (read[example] > 0)):
                 continue
         work += priors * float(size) ** 3
-        found += read[example]
+        found += read[example] * (size / counts[example])
         places = np.flatnonzero(seen[example])
         if len(places) > size and len(picked) % 2:  # every other example takes neighbours
             middle = points[example, rng.choice(places)]
