@@ -22,7 +22,7 @@ import time
 
 from benchmarks.tables import append_rows, read_rows
 
-MODES = ("diagonal", "none", "low_rank", "cnn")
+MODES = ("diagonal", "none", "sampled", "low_rank", "cnn")
 TITLES = {"cnn": "CNN, interpolated", "cnn_raw": "CNN, as they are"}
 FIELDS = (
     *("mode", "train_resolution", "test_resolution", "seed", "images", "channels", "blocks"),
@@ -35,7 +35,12 @@ def lattice_images(part, resolution):
     return part.x["values"].reshape(-1, resolution, resolution, 1)
 
 
-def train_pncnn(data, options, uncertainty):
+def conditioning(resolution, options, uncertainty):
+    """Local from --local-from pixels along a side on, where the mode has it."""
+    return "local" if resolution >= options.local_from and uncertainty != "low_rank" else "exact"
+
+
+def train_pncnn(data, resolution, options, uncertainty):
     """A trained PNCNN; it is evaluated on observations."""
     import keras
 
@@ -48,6 +53,7 @@ def train_pncnn(data, options, uncertainty):
         num_basis=9,
         uncertainty=uncertainty,
         rank=options.rank,
+        conditioning=conditioning(resolution, options, uncertainty),
     )
     model.adapt(data.train.x)
     fit(model, data.train.x, data.train.y, options, keras)
@@ -99,7 +105,7 @@ def measure(mode, resolution, options):
     if mode == "cnn":
         model = train_cnn(lattice_images(data.train, resolution), data.train.y, options)
     else:
-        model = train_pncnn(data, options, mode)
+        model = train_pncnn(data, resolution, options, mode)
     seconds = time.perf_counter() - start
     for test_resolution in options.test_resolutions:
         test = load(test_resolution).test
@@ -160,13 +166,17 @@ def main(arguments=None):
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     parser.add_argument("--train-resolutions", type=int, nargs="+", default=[6, 10, 14])
     parser.add_argument(
-        "--test-resolutions", type=int, nargs="+", default=[6, 7, 8, 9, 10, 12, 14, 16]
+        "--test-resolutions", type=int, nargs="+", default=[6, 7, 8, 9, 10, 12, 14, 16, 20, 28]
     )
     parser.add_argument("--images", type=int, default=3000, help="training images")
     parser.add_argument("--test-images", type=int, default=1500)
     parser.add_argument("--channels", type=int, default=24)
     parser.add_argument("--blocks", type=int, default=3)
     parser.add_argument("--rank", type=int, default=4)
+    parser.add_argument(
+        "--local-from", type=int, default=18,
+        help="pixels along a side from which training conditions on neighbourhoods",
+    )  # fmt: skip
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
