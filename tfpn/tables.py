@@ -65,6 +65,8 @@ def read_table(path: PathLike) -> Any:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         if isinstance(error, UnicodeDecodeError):
             reason += "; save it as UTF-8"
+        if isinstance(error, pandas.errors.ParserError):
+            reason += "; separate cells by commas, and write 2.5 for two and a half"
         raise ValueError(f"{path} is not a table: {reason}") from error
 
 

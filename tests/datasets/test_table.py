@@ -78,7 +78,7 @@ def test_degrees_times_and_covariates_become_coordinates(tmp_path):
 
     assert suggested({"points": ["lon", "lat"], "values": ["warmth"], **options}) == {
         **{"num_classes": None, "num_outputs": 1, "spatial_dim": 5, "in_channels": 1},
-        **{"channels": 8, "num_blocks": 1, "output": "field"},
+        **{"channels": 8, "num_blocks": 1, "output": "field", "pooling": "space"},
         **{"ard": [0, 0, 0, 1, 2], "trend": "linear"},
     }
 
@@ -174,6 +174,38 @@ def test_places_of_a_grid_become_a_map(tmp_path):
         field_outputs.on_grid(data, found)
 
 
+def test_a_map_of_places_across_180_degrees_is_in_one_piece(tmp_path):
+    from tfpn.training import field_outputs
+
+    data = read(tmp_path, stations(), degrees=True, split_by=["month", "lon"])
+    for west, east in ((179.9, -179.9), (359.9, 0.1)):
+        found = {"lon": np.array([east, west, east, west]), "lat": np.array([1.0, 1.0, 2.0, 2.0])}
+        found |= {"warmth": np.arange(4.0), "warmth_std": np.ones(4)}
+        grid = field_outputs.on_grid(data, found)
+        assert grid["lon"].values.tolist() == [west, round(west + 0.2, 9)]
+        assert grid["warmth"].values.tolist() == [[1.0, 3.0], [0.0, 2.0]]
+    found["lon"] = np.array([-120.0, 0.0, 120.0, 0.0])  # round the globe: as they are written
+    grid = field_outputs.on_grid(data, {name: column[:3] for name, column in found.items()})
+    assert grid["lon"].values.tolist() == [-120.0, 0.0, 120.0]
+
+
+@pytest.mark.parametrize(("zone", "said"), [("", ""), ("+01:00", " UTC")])
+def test_hours_of_a_field_say_the_zone_of_their_start(zone, said, tmp_path):
+    xr = pytest.importorskip("xarray")
+    from tfpn.training import field_outputs
+
+    stamps = [f"2024-01-01T{hour:02d}:00{zone}" for hour in range(24)]
+    data = read(tmp_path, stations().assign(when=stamps), points=[], time="when")
+    found = {"when": stamps[:2], "warmth": np.zeros(2), "warmth_std": np.ones(2)}
+    grid = field_outputs.on_grid(data, found)
+    start = pd.Timestamp(stamps[0])
+    start = start if start.tzinfo is None else start.tz_convert("UTC").tz_localize(None)
+    assert grid["when"].attrs["units"] == f"hours since {start}{said}"
+    field_outputs.write_netcdf(tmp_path / "field.nc", grid)
+    with xr.open_dataset(tmp_path / "field.nc") as back:
+        assert pd.Timestamp(back["when"].values[0]) == start
+
+
 def test_parquet_with_nullable_and_arrow_columns_is_read_like_csv(tmp_path):
     plain = read(tmp_path, stations(), example="month", values=["warmth", "rain"])
     for backend in ("numpy_nullable", "pyarrow"):
@@ -263,6 +295,7 @@ def test_what_cannot_be_used_is_named(change, options, said, tmp_path):
         ("table.parquet", "no parquet", "is not a table: "),
         ("table.csv", "x,v\n1,5,2,5\n2,5,3,1\n", "rows have more cells than the 2 names"),
         ("table.csv", "x,v\n7,5,1\n3,2,5\n", "rows have more cells than the 2 names"),
+        ("table.csv", "x;v\n1;5\n2;2,5\n3;1,5,1\n", "not a table: .*separate cells by commas"),
     ],
 )
 def test_files_that_are_no_tables(name, content, said, tmp_path):

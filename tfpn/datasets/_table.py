@@ -322,6 +322,7 @@ def suggested(data: dict[str, Any]) -> dict[str, Any]:
     if targets or labels:
         return found
     found["output"] = "field"
+    found["pooling"] = "space"  # `PNTimeSeries` else looks at the times from 0 to 1 only
     if len(set(groups)) > 1:
         found["ard"] = groups
     if covariates:

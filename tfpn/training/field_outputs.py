@@ -60,6 +60,14 @@ def _around(longitude):
     return first, first + 360.0 - gaps[widest]
 
 
+def _in_one_piece(longitude):
+    """The same longitudes, written so that they ascend along the shortest arc that holds them."""
+    first, last = _around(longitude)
+    if last <= longitude.max():  # as they are written
+        return longitude
+    return np.round(first + (longitude - first) % 360.0, 9)
+
+
 def predict_grid(model: Model, data: Any, grid: dict[str, Array], observed: Any = None) -> Any:
     """Predicts readings on a grid from all readings of a table, as an xarray Dataset.
 
@@ -93,7 +101,8 @@ def _say_start(field, data):
     if place.has_stamps(data.readings.frame):
         start = place.stamps([0.0])[0]
         start = start if start.tzinfo is None else start.tz_convert("UTC").tz_localize(None)
-        field[place.time].attrs["units"] = f"hours since {start}"
+        zone = "" if place.stamps([0.0])[0].tzinfo is None else " UTC"
+        field[place.time].attrs["units"] = f"hours since {start}{zone}"
 
 
 def grid_columns(found: Any, data: Any) -> Any:
@@ -229,6 +238,8 @@ def on_grid(data: Any, found: dict[str, Any]) -> Any:
     if len(axes) > 2:
         raise ValueError(f"a grid has one or two coordinates, found {axes}; write a .csv.")
     frame = pd.DataFrame(found)
+    if place.degrees:
+        frame[place.points[0]] = _in_one_piece(frame[place.points[0]].to_numpy(np.float64))
     if place.time is not None:
         frame[place.time] = place.hours(frame)
     if example is not None:
