@@ -278,7 +278,12 @@ def test_parquet_with_nullable_and_arrow_columns_is_read_like_csv(tmp_path):
         (
             {"when": 1.7e9 + np.arange(24)},
             {"time": "when", "points": []},
-            "'when' reaches 1700000023, and float32 tells 1 of 24 places apart: .*time stamps",
+            "'when' reaches 1700000023, and float32 tells 1 of 24 values apart: .*time stamps",
+        ),
+        (
+            {"when": 1.7e9 + np.arange(24)},
+            {"time": "when"},
+            "'when' reaches 1700000023, and float32 tells 1 of 24 values apart: .*time stamps",
         ),
     ],
 )

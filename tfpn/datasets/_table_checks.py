@@ -67,16 +67,26 @@ def check_times(stamped: bool, **given: str | None) -> None:
 
 
 def check_digits(places: Array, coordinates: Any) -> None:
-    """Raises ValueError if float32, in which models compute, makes one of many places."""
-    whole, rounded = (len(np.unique(p, axis=0)) for p in (places, places.astype(np.float32)))
+    """Raises ValueError if float32, in which models compute, makes one of many places or times."""
+    plain = coordinates.columns[2 * coordinates.degrees :]
+    columns = dict(zip(plain[::-1], places.T[::-1], strict=False))
+    for name, column in columns.items():  # other coordinates may hide that times become one
+        span = max(float(np.ptp(column)), np.finfo(np.float64).tiny)
+        steps = np.round((column - column.min()) / span * 1e6)  # not the rounding of float64
+        _refuse_merged(name, column, steps, column, "values", coordinates)
+    columns = columns or {"points": places[:, 0]}
+    name = max(columns, key=lambda one: np.abs(columns[one]).max())
+    _refuse_merged(name, columns[name], places, places, "places", coordinates)
+
+
+def _refuse_merged(name, column, distinct, merged, what, coordinates):
+    """Raises ValueError if ``merged`` has far fewer different rows in float32 than ``distinct``."""
+    whole = len(np.unique(distinct, axis=0))
+    rounded = len(np.unique(merged.astype(np.float32), axis=0))
     if rounded >= _APART * whole:
         return
-    plain = coordinates.columns[2 * coordinates.degrees :]
-    columns = dict(zip(plain[::-1], places.T[::-1], strict=False)) or {"points": places[:, 0]}
-    sizes = {name: np.abs(column).max() for name, column in columns.items()}
-    name = max(sizes, key=sizes.__getitem__)
     advice = "or write time stamps" if name == coordinates.time else "or take another unit"
     raise ValueError(
-        f"column {name!r} reaches {sizes[name]:.10g}, and float32 tells {rounded} of {whole} places"
-        f" apart: subtract a constant from it, {advice}."
+        f"column {name!r} reaches {np.abs(column).max():.10g}, and float32 tells {rounded} of "
+        f"{whole} {what} apart: subtract a constant from it, {advice}."
     )
