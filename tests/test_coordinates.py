@@ -32,6 +32,27 @@ def test_there_and_back():
     assert degrees([[-1.0, -0.0, 0.0], [0.0, 0.0, -2.0]]).tolist() == [[180.0, 0.0], [0.0, -90.0]]
 
 
+@pytest.mark.parametrize("backend", ["numpy_nullable", "pyarrow"])
+def test_columns_of_nullable_and_arrow_types(backend):
+    table = pd.DataFrame({"lon": [10.0, None, 30.5], "lat": [1, 2, 3]})
+    found = table.convert_dtypes(dtype_backend=backend)
+    np.testing.assert_array_equal(sphere(found), sphere(table))
+    values = [found[["lat"]], found[["lon"]]]
+    x = tfpn.observations(np.zeros((2, 3, 1)), values)
+    np.testing.assert_array_equal(x["values"][0, :, 0], table["lat"])
+    np.testing.assert_array_equal(np.isfinite(x["variance"][1, :, 0]), table["lon"].notna())
+    with pytest.raises(TypeError, match="of dtype object; give real numbers"):
+        sphere(found.astype({"lat": "string"}))
+
+
+def test_time_stamps_in_place_of_numbers_are_told_how_to_become_hours():
+    stamps = pd.date_range("2024-01-01", periods=3, freq="h", tz="UTC")
+    with pytest.raises(TypeError, match="times: .*the hours that tfpn.coordinates.hours_since"):
+        tfpn.tasks.forecast(None, stamps, np.zeros(3), [4.0])
+    with pytest.raises(ValueError, match=r"times: .* format\. Write stamps as 2024-12-31T06:00"):
+        hours_since(["2024-01-01T00:00", "20.10.2024 00:00"], "2024-01-01T00:00")
+
+
 def test_distances_are_the_angles_of_space():
     """Angles by the arc cosine have 1e-8 near 0 and 180 degrees."""
     first, second = places(seed=1), places(seed=2)

@@ -19,7 +19,7 @@ def numeric(name, data):
             "give data.filled(numpy.nan) instead."
         )
     try:
-        array = np.asarray(data)
+        array = np.asarray(_plain(data))
     except ValueError as error:
         raise ValueError(
             f"{name}: cannot be read as one array of numbers ({error}); give "
@@ -28,9 +28,20 @@ def numeric(name, data):
     if array.dtype.kind not in "biuf":
         raise TypeError(
             f"{name}: found {type(data).__name__} of dtype {array.dtype}; give real numbers "
-            "(NaN in values for what was not observed)."
+            "(NaN in values for what was not observed; of time stamps, the hours that "
+            "tfpn.coordinates.hours_since gives)."
         )
     return array
+
+
+def _plain(data):
+    """Numbers of pandas's nullable and Arrow types as float64; anything else as it is."""
+    if not (hasattr(data, "iloc") and hasattr(data, "to_numpy")):
+        return data
+    types = [data.dtype] if data.ndim == 1 else list(data.dtypes)
+    if all(one.kind in "biuf" for one in types) and not all(isinstance(t, np.dtype) for t in types):
+        return data.to_numpy(dtype=np.float64, na_value=np.nan)
+    return data
 
 
 # Advice for arrays of the wrong rank. The keys say whether they are the points, and the rank.

@@ -59,7 +59,8 @@ def _grid(options, model, data, observed):
         names = ", ".join(data.columns.coordinates.columns)
         raise CommandError(
             "a grid that the command makes has one or two coordinates and no covariates; give a "
-            f"table of places with the columns {names}: tfpn predict RUN TABLE --output map.png"
+            f"table of places with the columns {names}: tfpn predict RUN TABLE --output "
+            f"{field_outputs.drawable(data)}"
         )
     found = field_outputs.predict_grid(model, data, grid, observed)
     if Path(options.output or "").suffix in _GRID:

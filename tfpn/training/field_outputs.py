@@ -218,6 +218,12 @@ def table_at(model: Model, data: Any, frame: Any, observed: Any = None) -> dict[
     return kept
 
 
+def drawable(data: Any) -> str:
+    """The name of a file that predictions at a table of places fit in."""
+    place = data.columns.coordinates
+    return "map.png" if len(place.columns) - len(place.covariates) <= 2 else "found.csv"
+
+
 def on_grid(data: Any, found: dict[str, Any]) -> Any:
     """Puts the predictions of `table_at` on the grid that their places form.
 

@@ -221,7 +221,7 @@ class Field(_Numbers):
             print(
                 "no map: the data have covariates or more than two coordinates. Predict at a table "
                 f"of places with {', '.join(data.columns.coordinates.columns)}: "
-                f"tfpn predict {folder} TABLE --output map.png",
+                f"tfpn predict {folder} TABLE --output {field_outputs.drawable(data)}",
                 file=sys.stderr,
             )
         return [*super().draw(folder, model, data, found), *written]
