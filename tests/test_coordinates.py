@@ -126,6 +126,8 @@ def test_bad_places_are_named():
         (pd.to_timedelta([1], "h"), "2024-01-01", TypeError, "times: found 0 days 01:00:00"),
         (["2024-01-01"], 0, TypeError, "origin is 0: give a time stamp"),
         (["2024-01-01"], None, ValueError, "origin is None: give a time stamp"),
+        (["2024-01-01"], "soon", ValueError, "origin is 'soon': give a time stamp"),
+        (["soon"], "2024-01-01", ValueError, "times: .*Write stamps as 2024-12-31T06:00"),
         (["31/12/2024"], "2024-01-01", ValueError, "times: .*Write stamps as 2024-12-31T06:00"),
     ],
 )
@@ -136,8 +138,9 @@ def test_what_is_no_time_stamp_is_named(times, origin, error, said):
 
 
 def test_there_is_no_such_zone():
-    with pytest.raises(ValueError, match="timezone: there is no zone 'Mars/Base'"):
-        hours_since(["2024-01-01"], "2024-01-01", timezone="Mars/Base")
+    for zone in ("Mars/Base", ""):
+        with pytest.raises(ValueError, match=f"timezone: there is no zone '{zone}'"):
+            hours_since(["2024-01-01"], "2024-01-01", timezone=zone)
     assert np.isnan(hours_since([None, np.nan], "2024-01-01")).all()
 
 
@@ -150,6 +153,14 @@ def test_hours_that_clocks_show_twice_are_an_hour_apart():
     assert hours_since(zoned, "2024-10-26T22:00Z").tolist() == found.tolist()
     with pytest.raises(ValueError, match="(?i)ambiguous"):
         hours_since(clocks, "2024-10-27", timezone="Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    "times, origin", [("2024-03-31 02:30", "2024-01-01"), ("2024-05-01", "2024-03-31 02:30")]
+)
+def test_an_hour_that_clocks_skip_is_named(times, origin):
+    with pytest.raises(ValueError, match="origin: 2024-03-31 02:30:00 is a nonexistent time"):
+        hours_since([times], origin, timezone="Europe/Berlin")
 
 
 def test_missing_stamps_and_kinds_of_columns():

@@ -87,6 +87,8 @@ def test_bad_arguments_are_named():
         )
     with pytest.raises(ValueError, match="data hold no reading"):
         from_xarray(data[["rain"]] * np.nan, points="lon")
+    with pytest.raises(ValueError, match="data hold no reading"):
+        from_xarray(data[["rain"]].isel(time=slice(0)), points="lon", example="time")
     with pytest.raises(ValueError, match=r"values have the shape \[1, 5, 1\]"):
         to_xarray(Values(np.zeros((1, 5, 1)), np.zeros((1, 5, 1))), {"lon": [1.0]}, channels=["a"])
     with pytest.raises(ValueError, match="grid: 'lon' has the shape"):

@@ -230,7 +230,7 @@ def check_query(query: ArrayLike, *, examples: int, spatial_dim: int) -> Array:
         >>> check_query([[[0.0, 1.0]]], examples=1, spatial_dim=2).shape
         (1, 1, 2)
     """
-    array = numeric("query", query)
+    array = query_array(query)
     if array.ndim != 3 or array.shape[0] not in (1, examples) or array.shape[-1] != spatial_dim:
         raise ValueError(
             f"query: found the shape {list(array.shape)}; give [{examples}, M, {spatial_dim}], "
@@ -245,6 +245,18 @@ def check_query(query: ArrayLike, *, examples: int, spatial_dim: int) -> Array:
             "points than others, repeat one of them and leave its result out."
         )
     return array if len(array) == examples else np.repeat(array, examples, axis=0)
+
+
+def query_array(query: ArrayLike) -> Array:
+    """Reads query points as an array; a ragged list raises ValueError."""
+    sizes = {np.shape(example) for example in query} if isinstance(query, (list, tuple)) else ()
+    if len(sizes) > 1:
+        raise ValueError(
+            f"query: its examples have the shapes {sorted(map(list, sizes))}; give as many points "
+            "for each. Where an example asks for fewer points than others, repeat one of them and "
+            "leave its result out."
+        )
+    return numeric("query", query)
 
 
 def _check_integer_points(points):

@@ -158,19 +158,23 @@ def hours_since(
     stamps = pd.Series(times.to_pandas() if hasattr(times, "to_pandas") else times)
     _refuse_numbers(stamps, origin)
     if stamps.dtype == object or stamps.dtype.kind not in "Mm":
-        # Offsets may differ from stamp to stamp, such as in summer and winter.
-        zoned = [pd.Timestamp(stamp).tzinfo is not None for stamp in stamps.dropna()]
-        if any(zoned) and not all(zoned):
-            raise ValueError("times holds stamps with and without a time zone: give one kind.")
         form = "ISO8601" if _text(stamps) else None
         try:
-            stamps = pd.to_datetime(stamps, utc=any(zoned), format=form)
+            # Offsets may differ from stamp to stamp, such as in summer and winter.
+            zoned = [pd.Timestamp(stamp).tzinfo is not None for stamp in stamps.dropna()]
+            if not any(zoned) or all(zoned):
+                stamps = pd.to_datetime(stamps, utc=any(zoned), format=form)
         except ValueError as error:
             said = _without_advice(error)
             raise ValueError(f"times: {said}. Write stamps as 2024-12-31T06:00.") from error
+        if any(zoned) and not all(zoned):
+            raise ValueError("times holds stamps with and without a time zone: give one kind.")
     elif hasattr(stamps.dtype, "pyarrow_dtype"):
         stamps = pd.Series(pd.DatetimeIndex(stamps))
-    start = pd.Timestamp(origin)
+    try:
+        start = pd.Timestamp(origin)
+    except (TypeError, ValueError):
+        start = pd.NaT
     if start is pd.NaT:
         raise ValueError(f"origin is {origin!r}: give a time stamp.")
     if timezone is not None:
@@ -180,7 +184,9 @@ def hours_since(
             )
         try:
             stamps = stamps.dt.tz_localize(timezone, ambiguous=ambiguous)
-        except KeyError as error:  # of the library of zones
+            if start.tzinfo is None:
+                start = start.tz_localize(timezone, ambiguous=True)
+        except (KeyError, IndexError) as error:  # of the library of zones
             raise ValueError(
                 f"timezone: there is no zone {timezone!r}; give a name such as 'Europe/Berlin'."
             ) from error
@@ -188,11 +194,9 @@ def hours_since(
             if "nonexistent" not in str(error):
                 raise
             raise ValueError(
-                f"times: {_without_advice(error)}; correct it, or give no time zone if nobody "
+                f"times or origin: {_without_advice(error)}; correct it, or give no time zone if nobody "
                 "changes the clock"
             ) from error
-        if start.tzinfo is None:
-            start = start.tz_localize(timezone, ambiguous=True)
     if (stamps.dt.tz is None) != (start.tzinfo is None):
         with_zone, without = ("origin", "times") if stamps.dt.tz is None else ("times", "origin")
         raise ValueError(

@@ -97,6 +97,8 @@ def from_xarray(
     arrays = xr.broadcast(*[data[name] for name in (*names, *places)])
     first = [] if example is None else [example]
     rest = [dim for dim in arrays[0].dims if dim not in first]
+    if not arrays[0].size:
+        raise ValueError(f"data hold no reading of {names}: there is nothing to observe.")
     examples = arrays[0].sizes[example] if first else 1
     flat = np.stack(
         [

@@ -18,6 +18,8 @@ from tfpn.files import write
 from tfpn.types import Array, ArrayLike, PathLike
 
 READ = (".csv", ".parquet")
+# In the dtype of the models.
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def as_pandas(name: str, frame: Any) -> Any:
@@ -102,10 +104,14 @@ def write_table(path: PathLike, columns: dict[str, Any]) -> None:
 
 
 def csv_text(columns: Any) -> str:
-    """Columns as CSV with seven digits, as many as float32 has."""
+    """Columns as CSV: float32 with its seven digits, and float64, such as coordinates, in full."""
     import pandas as pd
 
-    return pd.DataFrame(columns).to_csv(index=False, float_format="%.7g", lineterminator="\n")
+    frame = pd.DataFrame(columns)
+    for name in frame.select_dtypes(np.float32):
+        cells = frame[name].map("{:.7g}".format, na_action="ignore")
+        frame = frame.assign(**{name: cells})
+    return frame.to_csv(index=False, lineterminator="\n")
 
 
 def check_columns(frame: Any, names: Sequence[str]) -> None:
@@ -134,8 +140,8 @@ def numbers(frame: Any, name: str, *, gaps: bool) -> Array:
         gaps: whether cells may be empty. Empty cells become NaN.
 
     Raises:
-        ValueError: for a cell that is not a number, that is infinite, or that is empty without
-            ``gaps``.
+        ValueError: for a cell that is not a number, that is infinite or beyond float32, or that is
+            empty without ``gaps``.
 
     Example:
 
@@ -156,6 +162,7 @@ def numbers(frame: Any, name: str, *, gaps: bool) -> Array:
     for wrong, advice in (
         (np.isnan(found) & ~empty, "give a number, or nothing where nothing was read"),
         (np.isinf(found), "give a finite number"),
+        (np.abs(found) > _LARGEST, "float32 holds numbers up to 3.4e38: take another unit"),
     ):
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])

@@ -253,6 +253,7 @@ def test_parquet_with_nullable_and_arrow_columns_is_read_like_csv(tmp_path):
         ({}, {"values": ["wind"]}, r"no column 'wind'; the table has \['month', 'lon'"),
         ({"warmth": "cold"}, {}, "column 'warmth' holds 'cold' in row 1: give a number"),
         ({"warmth": np.inf}, {}, "column 'warmth' holds inf in row 1"),
+        ({"warmth": 1e45}, {}, "column 'warmth' holds 1e.45 in row 1: float32 holds numbers up to"),
         ({"warmth": np.nan}, {}, "column 'warmth' holds no reading in 24 rows"),
         ({"lat": 95.0}, {"degrees": True}, "'lat' holds 95 in row 1: latitudes are"),
         ({"lon": np.nan}, {}, "column 'lon' is empty in row 1"),
@@ -331,6 +332,11 @@ def test_columns_are_those_of_the_file(content, said, tmp_path):
     (tmp_path / "table.csv").write_text(content)
     with pytest.raises(ValueError, match=said):
         datasets.table(tmp_path / "table.csv", ["v"], ["x"])
+
+
+def test_csv_keeps_the_digits_that_there_are():
+    columns = {"east": [5500123.456789, 0.1], "v": np.array([1.0 / 3.0, np.nan], np.float32)}
+    assert tables.csv_text(columns) == "east,v\n5500123.456789,0.3333333\n0.1,\n"
 
 
 def test_a_mark_of_unicode_is_no_part_of_a_name(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tfpn
-from tfpn.tasks import Values, forecast, impute, interpolate, season, windows
+from tfpn.tasks import Values, forecast, forecasting, impute, interpolate, season, windows
 
 HOURS = np.arange(0.0, 60.0)
 WAVE = 20.0 + 3.0 * np.sin(2.0 * np.pi * HOURS / 12.0)
@@ -85,6 +85,23 @@ def test_windows_by_a_slow_loop():
                 known = np.isfinite(y[row]).any(-1)
                 np.testing.assert_allclose(x["query"][row, known, 0], times[inside] - origin)
                 np.testing.assert_array_equal(y[row, known], values[inside])
+
+
+@pytest.mark.parametrize("times", [0.1 * np.arange(60), np.cumsum(np.full(60, 0.1)) + 1e6])
+def test_rounded_times_are_in_the_windows_of_exact_ones(times):
+    """Sums of steps of 0.1 miss the origins by their rounding."""
+    x, y, _ = windows(times, np.ones(60), history=0.3, horizon=0.2)
+    assert np.isfinite(x["variance"]).sum(axis=1).ravel().tolist() == [3] * len(y)
+    assert np.isfinite(y).sum(axis=1).ravel().tolist() == [2] * (len(y) - 1) + [1]
+
+
+def test_a_reading_at_the_rounded_origin_is_no_history(monkeypatch):
+    given = []
+    monkeypatch.setattr(forecasting, "interpolate", lambda model, x, query, **_: given.append(x))
+    forecast(None, np.arange(8) / 10, np.ones(8), [0.1 * 6], history=0.3)
+    forecast(None, [1e-13, 2e-13], [1.0, 1.0], [3e-13])  # rounding is not a length of its own
+    np.testing.assert_allclose(given[0]["points"][0, :, 0], [-0.3, -0.2, -0.1], atol=1e-9)
+    assert given[1]["points"].shape[1] == 2
 
 
 def test_season_is_the_circle():

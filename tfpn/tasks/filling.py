@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfpn.contract import check_observations
+from tfpn.contract import check_observations, query_array
 from tfpn.tasks.hiding import check_field
 from tfpn.types import Array, ArrayLike, Model, Observations, Verbose
 
@@ -67,7 +67,7 @@ def interpolate(
     Example: see `train`.
     """
     check_field(model)
-    query = np.asarray(query)
+    query = query_array(query)
     query = query[None] if query.ndim == 2 else query
     options = {"own_prior": own_prior, "batch_size": batch_size, "verbose": verbose}
     found = model.predict_field(x, query, noise=noise, **options)

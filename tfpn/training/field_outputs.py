@@ -203,7 +203,7 @@ def table_at(model: Model, data: Any, frame: Any, observed: Any = None) -> dict[
             )
         rows = np.array([number[name] for name in named], int)
     x, names = readings.observed(), columns.values
-    mean, std = np.zeros((2, len(frame), len(names)))
+    mean, std = np.zeros((2, len(frame), len(names)), np.float32)
     ordered = np.argsort(rows, kind="stable")
     with Progress("predict", len(frame), "places") as progress:
         for example, group in itertools.groupby(ordered, key=lambda row: rows[row]):
