@@ -62,7 +62,11 @@ def read_table(path: PathLike) -> Any:
     if not path.is_file():  # one message, whether pandas or pyarrow would read the file
         raise FileNotFoundError(f"cannot read {path}: there is no such file")
     try:
-        return _read_csv(pandas, path) if path.suffix == ".csv" else pandas.read_parquet(path)
+        if path.suffix == ".csv":
+            return _read_csv(pandas, path)
+        frame = pandas.read_parquet(path)
+        # pandas cannot group by numbers of 16 bits.
+        return frame.astype(dict.fromkeys(frame.select_dtypes(np.float16), np.float32))
     except ValueError as error:  # including the errors of the parsers
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         if isinstance(error, UnicodeDecodeError):

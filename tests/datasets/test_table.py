@@ -3,8 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
-from tfpn import datasets, tables
+from tfpn import datasets, tables, tasks
+from tfpn.training.field_outputs import table_at, write_netcdf
 
 
 def stations(count=12, months=2):
@@ -172,6 +174,38 @@ def test_places_of_a_grid_become_a_map(tmp_path):
     found["lat"] = np.arange(12.0)
     with pytest.raises(ValueError, match="do not form a grid: 12 places"):
         field_outputs.on_grid(data, found)
+    with pytest.raises(ValueError, match="the table has no row"):
+        field_outputs.on_grid(data, {name: column[:0] for name, column in found.items()})
+
+
+def test_an_example_is_found_by_number_and_by_text(tmp_path, monkeypatch):
+    """The file of the readings also names an example "a", so its numbers are text."""
+    frame = stations()
+    data = read(tmp_path, frame.assign(month=frame["month"].map({0: "a", 1: "1"})), example="month")
+
+    def values(model, x, query):
+        return tasks.Values(*(np.full((1, query.shape[1], 1), x["values"][0, 0, 0]) for _ in "12"))
+
+    monkeypatch.setattr(tasks, "interpolate", values)
+    asked = pd.DataFrame({"month": [1, 1], "lon": [7.0, 8.0], "lat": [1.0, 2.0]})
+    first = data.readings.values[data.readings.examples.index("1") == data.readings.rows][0, 0]
+    assert table_at(None, data, asked)["warmth"].tolist() == [np.float32(first)] * 2
+    with pytest.raises(ValueError, match="'month' holds 2, which has no reading"):
+        table_at(None, data, asked.assign(month=2))
+
+
+def test_names_of_any_alphabet_are_written_as_netcdf(tmp_path):
+    """In UTF-8, as NetCDF has it, where SciPy's Latin-1 does not have the letters."""
+    grid = xr.Dataset(
+        {"Höhe": (("день", "北"), np.ones((1, 2)))},
+        {"день": ["я"], "北": [1.0, 2.0]},
+        {"example": "день"},
+    )
+    write_netcdf(tmp_path / "map.nc", grid)
+    found = xr.load_dataset(tmp_path / "map.nc", engine="scipy")
+    assert {name.encode("latin1") for name in found.coords} == {b.encode() for b in grid.coords}
+    assert found.attrs["example"].encode("latin1").decode() == "день"
+    assert list(found["Höhe"].values.ravel()) == [1.0, 1.0]
 
 
 def test_a_map_of_places_across_180_degrees_is_in_one_piece(tmp_path):
@@ -244,6 +278,9 @@ def test_parquet_with_nullable_and_arrow_columns_is_read_like_csv(tmp_path):
         ),
         ({}, {"labels": "rain", "targets": ["month"]}, "either targets or labels"),
         ({}, {"labels": "warmth"}, "'warmth' is named twice, for values and for labels"),
+        ({}, {"example": "lon"}, "'lon' is named twice, for points and for example"),
+        ({"row": range(24)}, {"example": "row"}, "no example has readings in two rows"),
+        ({"warmth_std": 1}, {"example": "warmth_std"}, "'warmth_std' is named twice, for example"),
         ({}, {"labels": "month", "example": "month"}, "twice, for labels and for example"),
         (
             {"when": 1.0},
@@ -253,6 +290,12 @@ def test_parquet_with_nullable_and_arrow_columns_is_read_like_csv(tmp_path):
         ({}, {"values": ["wind"]}, r"no column 'wind'; the table has \['month', 'lon'"),
         ({"warmth": "cold"}, {}, "column 'warmth' holds 'cold' in row 1: give a number"),
         ({"warmth": np.inf}, {}, "column 'warmth' holds inf in row 1"),
+        (
+            {"warmth": 6371008.0 + 0.1 * np.arange(24) % 0.5},
+            {},
+            "column 'warmth' varies by 0.14 about 6371008.192, where float32 has steps of 0.5",
+        ),
+        ({"warmth": 1e-50 * np.arange(24)}, {}, "'warmth' varies by 6.9e-50, less than float32"),
         ({"warmth": 1e45}, {}, "column 'warmth' holds 1e.45 in row 1: float32 holds numbers up to"),
         ({"warmth": np.nan}, {}, "column 'warmth' holds no reading in 24 rows"),
         ({"lat": 95.0}, {"degrees": True}, "'lat' holds 95 in row 1: latitudes are"),
@@ -332,6 +375,13 @@ def test_columns_are_those_of_the_file(content, said, tmp_path):
     (tmp_path / "table.csv").write_text(content)
     with pytest.raises(ValueError, match=said):
         datasets.table(tmp_path / "table.csv", ["v"], ["x"])
+
+
+def test_numbers_of_16_bits_are_coordinates(tmp_path):
+    few = stations()[["lon", "lat", "warmth"]].astype(np.float16)
+    few.to_parquet(tmp_path / "few.parquet")
+    found = datasets.table(tmp_path / "few.parquet", ["warmth"], ["lon", "lat"])
+    np.testing.assert_array_equal(found.readings.places, few[["lon", "lat"]])
 
 
 def test_csv_keeps_the_digits_that_there_are():

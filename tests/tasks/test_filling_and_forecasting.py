@@ -152,7 +152,11 @@ def test_bad_questions_are_named(model):
         forecast(model, HOURS, WAVE, np.zeros(0), covariates=clock)
     with pytest.raises(ValueError, match="level must be between 0 and 1"):
         Values(np.zeros(1), np.ones(1)).interval(95)
+    one = tfpn.observations(np.zeros((1, 2, 3)), np.zeros((1, 2)))
     two = tfpn.observations(np.zeros((1, 2, 3)), np.zeros((1, 2, 2)))
+    for ask in (lambda query: interpolate(model, one, query), model.conditioned(one).predict):
+        with pytest.raises(ValueError, match=r"query: .*shapes \[\[1, 3\], \[2, 3\]\]; give as many"):
+            ask([np.zeros((2, 3)), np.zeros((1, 3))])
     with pytest.raises(ValueError, match="the model has 1 outputs, but the input has 2 channels"):
         impute(model, two)
 

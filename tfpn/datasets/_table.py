@@ -9,7 +9,13 @@ import numpy as np
 
 from tfpn import tables
 from tfpn.contract import observations
-from tfpn.datasets._table_checks import check_digits, check_names, check_times, checksum
+from tfpn.datasets._table_checks import (
+    check_digits,
+    check_names,
+    check_spread,
+    check_times,
+    checksum,
+)
 from tfpn.datasets._table_parts import (
     class_names,
     classes_of,
@@ -221,7 +227,7 @@ def table(
         TypeError: for a name in place of a list of names.
         ValueError: if columns are missing, do not hold numbers or are named twice, if there are too
             few places, examples or classes, if a label is not one of ``classes``, or if float32
-            cannot tell the coordinates apart.
+            cannot tell the coordinates apart, or the numbers of a column.
     """
     check_fraction("validation_fraction", validation_fraction)
     check_fraction("test_fraction", test_fraction)
@@ -254,6 +260,8 @@ def table(
     columns = dataclasses.replace(columns, coordinates=place)
     fractions = validation_fraction, test_fraction
     parts: list[Any]
+    if not (standardize and (targets or labels)):
+        check_spread(readings.values, columns.values)
     if targets or labels:
         if labels:
             classes = class_names(readings.frame, labels, classes)
@@ -264,6 +272,8 @@ def table(
         if standardize:
             columns = dataclasses.replace(columns, scale=scale_of(readings, kinds == 0))
             readings = readings.scaled(columns.scale)
+        if targets:
+            check_spread(answers, columns.targets)
         parts = example_parts(readings, answers, kinds, columns.targets)
     else:
         parts = places_apart(

@@ -10,6 +10,8 @@ from tfpn.types import Array
 
 # Of different places, the part that float32 has to tell apart.
 _APART = 0.9
+# Numbers that vary by fewer steps of float32 have lost their digits; by fewer of float64, constants.
+_STEPS = 30.0
 
 
 def checksum(frame: Any, columns: Any) -> int:
@@ -32,8 +34,10 @@ def check_names(
     columns += [] if time is None else [(time, "time")]
     answers = [(name, arg) for arg in ("values", "targets") for name in lists[arg]]
     answers += [] if labels is None else [(labels, "labels")]
-    if example is not None and (labels is not None or lists["targets"]):
+    if example is not None:
         answers.append((example, "example"))  # it stands beside what is predicted
+    if example is not None and not (labels or lists["targets"]):  # a map has both as coordinates
+        columns += [(example, "example")] if example in (*lists["points"], time) else []
     # What is predicted of a value stands beside the coordinates, and of a target alone.
     for group in ([*columns, *((name, "values") for name in lists["values"])], answers):
         _refuse_twice(group)
@@ -90,3 +94,20 @@ def _refuse_merged(name, column, distinct, merged, what, coordinates):
         f"column {name!r} reaches {np.abs(column).max():.10g}, and float32 tells {rounded} of "
         f"{whole} {what} apart: subtract a constant from it, {advice}."
     )
+
+
+def check_spread(numbers: Array, names: Sequence[str]) -> None:
+    """Raises ValueError if float32 holds too few digits of what varies in a column [rows, c]."""
+    for name, column in zip(names, numbers.T, strict=True):
+        seen = column[np.isfinite(column)]
+        middle, spread = seen.mean(), seen.std()
+        if 0.0 < spread < np.finfo(np.float32).tiny:
+            raise ValueError(
+                f"column {name!r} varies by {spread:.2g}, less than float32 holds: take another unit."
+            )
+        size = _STEPS * np.abs(seen).max()
+        if size * np.finfo(np.float64).eps < spread < size * np.finfo(np.float32).eps:
+            raise ValueError(
+                f"column {name!r} varies by {spread:.2g} about {middle:.10g}, where float32 has steps"
+                f" of {np.spacing(np.float32(middle)):.2g}: subtract a constant from it."
+            )

@@ -19,6 +19,11 @@ def places_apart(
     kinds = _split(place.max() + 1, fractions, seed, f"place(s) of different {', '.join(names)}")
     kind = kinds[place]
     given = readings.observed(kind == 0)
+    if np.isfinite(given["variance"]).any(axis=-1).sum(axis=1).max() < 2:
+        raise ValueError(
+            "no example has readings in two rows to train on: name an example that more rows "
+            "belong to, or none."
+        )
     parts = []
     for number in range(3):
         query, values = readings.asked(kind == number)

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.checks import check_flag
-from tfpn.contract import KEYS, check_observations, check_query, observations
+from tfpn.contract import KEYS, check_observations, check_query, observations, query_array
 from tfpn.math.sequential import start
 from tfpn.types import Array, ArrayLike, Distribution, Model, Observations
 
@@ -96,7 +96,7 @@ class ConditionedField:
             ValueError: for a query of another shape, or that is not finite.
         """
         check_flag("noise", noise)
-        query = np.asarray(query)
+        query = query_array(query)
         query = query[None] if query.ndim == 2 else query
         examples = len(self._x["points"])
         if np.any(np.asarray(self._model.get_layer("readout").kernel)):

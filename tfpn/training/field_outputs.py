@@ -125,7 +125,19 @@ def _on_sphere(place):
 
 def write_netcdf(path: PathLike, found: Any) -> None:
     """Writes an xarray Dataset as NetCDF, whole or not at all."""
+    names = {name: _for_scipy(name) for name in found.variables}
+    attributes = {key: _for_scipy(text) for key, text in found.attrs.items()}
+    found = found.rename(names).assign_attrs(attributes)
     write(path, bytes(found.to_netcdf(None, engine="scipy")))
+
+
+def _for_scipy(name):
+    """A name that SciPy, which encodes names as Latin-1, writes as NetCDF's UTF-8 if it has to."""
+    try:
+        name.encode("latin1")
+        return name
+    except UnicodeEncodeError:
+        return name.encode().decode("latin1")
 
 
 def write_maps(folder: Path, model: Model, data: Any) -> list[Path]:
@@ -195,6 +207,9 @@ def table_at(model: Model, data: Any, frame: Any, observed: Any = None) -> dict[
     rows = np.zeros(len(frame), int)
     if label:
         named = tables.labels(frame, label[0]).tolist()
+        # Numbers are text in a table that also has other labels.
+        text = {str(name): name for name in readings.examples}
+        named = [name if name in number else text.get(str(name), name) for name in named]
         unknown = [name for name in named if name not in number]
         if unknown:
             raise ValueError(
@@ -244,6 +259,8 @@ def on_grid(data: Any, found: dict[str, Any]) -> Any:
     if len(axes) > 2:
         raise ValueError(f"a grid has one or two coordinates, found {axes}; write a .csv.")
     frame = pd.DataFrame(found)
+    if frame.empty:
+        raise ValueError("the table has no row, so there is no place to predict at.")
     if place.degrees:
         frame[place.points[0]] = _in_one_piece(frame[place.points[0]].to_numpy(np.float64))
     if place.time is not None:
