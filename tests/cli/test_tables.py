@@ -117,7 +117,9 @@ def test_figures_refuse_options_of_feature_maps(mapped, option, tmp_path):
 
 
 def test_predict_at_the_places_of_a_table(mapped, tmp_path):
-    asked = pd.DataFrame({"longitude": [-84.2, -84.300000001], "latitude": [36.5, 36.6], "note": ["a", ""]})
+    asked = pd.DataFrame(
+        {"longitude": [-84.2, -84.300000001], "latitude": [36.5, 36.6], "note": ["a", ""]}
+    )
     asked.to_parquet(tmp_path / "places.parquet")
     outcome = command("predict", mapped.folder, tmp_path / "places.parquet")
     lines = outcome.out.splitlines()

@@ -155,7 +155,9 @@ def test_bad_questions_are_named(model):
     one = tfpn.observations(np.zeros((1, 2, 3)), np.zeros((1, 2)))
     two = tfpn.observations(np.zeros((1, 2, 3)), np.zeros((1, 2, 2)))
     for ask in (lambda query: interpolate(model, one, query), model.conditioned(one).predict):
-        with pytest.raises(ValueError, match=r"query: .*shapes \[\[1, 3\], \[2, 3\]\]; give as many"):
+        with pytest.raises(
+            ValueError, match=r"query: .*shapes \[\[1, 3\], \[2, 3\]\]; give as many"
+        ):
             ask([np.zeros((2, 3)), np.zeros((1, 3))])
     with pytest.raises(ValueError, match="the model has 1 outputs, but the input has 2 channels"):
         impute(model, two)

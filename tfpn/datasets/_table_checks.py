@@ -10,7 +10,8 @@ from tfpn.types import Array
 
 # Of different places, the part that float32 has to tell apart.
 _APART = 0.9
-# Numbers that vary by fewer steps of float32 have lost their digits; by fewer of float64, constants.
+# Numbers that vary by fewer steps of float32 have lost their digits. By fewer steps of float64 they
+# are a constant.
 _STEPS = 30.0
 
 
@@ -103,11 +104,12 @@ def check_spread(numbers: Array, names: Sequence[str]) -> None:
         middle, spread = seen.mean(), seen.std()
         if 0.0 < spread < np.finfo(np.float32).tiny:
             raise ValueError(
-                f"column {name!r} varies by {spread:.2g}, less than float32 holds: take another unit."
+                f"column {name!r} varies by {spread:.2g}, less than float32 holds: take another "
+                "unit."
             )
         size = _STEPS * np.abs(seen).max()
         if size * np.finfo(np.float64).eps < spread < size * np.finfo(np.float32).eps:
             raise ValueError(
-                f"column {name!r} varies by {spread:.2g} about {middle:.10g}, where float32 has steps"
-                f" of {np.spacing(np.float32(middle)):.2g}: subtract a constant from it."
+                f"column {name!r} varies by {spread:.2g} about {middle:.10g}, where float32 has "
+                f"steps of {np.spacing(np.float32(middle)):.2g}: subtract a constant from it."
             )
