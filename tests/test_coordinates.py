@@ -223,6 +223,7 @@ def test_a_grid_of_a_table_goes_over_the_date_line_and_not_beyond_a_pole():
         return grid["lon"][0], grid["lon"][-1], grid["lat"][0], grid["lat"][-1]
 
     assert ends([175.0, -175.0, 180.0, 178.0])[:2] == pytest.approx((174.8, 185.2))
+    assert ends([5.0, 5.0])[:2] == (5.0, 5.0)  # no longitude twice
     assert ends([-84.0, -80.0])[:2] == pytest.approx((-84.08, -79.92))
     assert ends([350.0, 352.0])[:2] == pytest.approx((349.96, 352.04))
     west, east, south, north = ends(np.arange(-180.0, 180.0, 30.0), (-90.0, 90.0))

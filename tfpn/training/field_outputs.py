@@ -43,7 +43,7 @@ def grid_of(data: Any, resolution: int | None = None) -> dict[str, Array] | None
         low, high = low - margin, high + margin
         if place.degrees and name == place.points[1]:
             low, high = max(low, -90.0), min(high, 90.0)
-        axes[name] = np.linspace(low, high, number)
+        axes[name] = np.linspace(low, high, number if high > low else 1)
     return axes
 
 
