@@ -194,8 +194,8 @@ def hours_since(
             if "nonexistent" not in str(error):
                 raise
             raise ValueError(
-                f"times or origin: {_without_advice(error)}; correct it, or give no time zone if nobody "
-                "changes the clock"
+                f"times or origin: {_without_advice(error)}; correct it, or give no time zone if "
+                "nobody changes the clock"
             ) from error
     if (stamps.dt.tz is None) != (start.tzinfo is None):
         with_zone, without = ("origin", "times") if stamps.dt.tz is None else ("times", "origin")
