@@ -26,6 +26,7 @@ def modules():
         "tfpn.coordinates",
         "tfpn.degrees",
         "tfpn.long_tables",
+        "tfpn.tables",
         "tfpn.wrappers",
     )
     for package in PACKAGES:

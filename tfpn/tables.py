@@ -1,23 +1,18 @@
-"""Tables with a row for each reading: reads files, checks columns, and makes coordinates.
+"""Tables with a row for each reading: checks columns, and makes coordinates.
 
-Install pandas with ``pip install tfpn[fields]``. Parquet files need pyarrow, too.
+Install pandas with ``pip install tfpn[fields]``.
 """
 
 import dataclasses
 import difflib
-import importlib
 import re
-import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tfpn.files import write
-from tfpn.types import Array, ArrayLike, PathLike
+from tfpn.types import Array, ArrayLike
 
-READ = (".csv", ".parquet")
 # In the dtype of the models.
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -40,82 +35,6 @@ def as_pandas(name: str, frame: Any) -> Any:
             f"{name} must be a table of pandas, polars or pyarrow, found {type(frame).__name__}."
         )
     return frame
-
-
-def read_table(path: PathLike) -> Any:
-    """Reads a .csv or .parquet file as a pandas DataFrame.
-
-    Raises:
-        ImportError: without pandas; or without pyarrow for Parquet.
-        OSError: if there is no such file.
-        ValueError: for another suffix, or if the file does not hold a table.
-    """
-    path = Path(path)
-    if path.suffix not in READ:
-        raise ValueError(f"{path}: give a table whose name ends in {' or '.join(READ)}.")
-    try:
-        pandas = importlib.import_module("pandas")
-    except ImportError as error:
-        raise ImportError(
-            "tables need pandas: install it with pip install 'tfpn[fields]'"
-        ) from error
-    if not path.is_file():  # one message, whether pandas or pyarrow would read the file
-        raise FileNotFoundError(f"cannot read {path}: there is no such file")
-    try:
-        if path.suffix == ".csv":
-            return _read_csv(pandas, path)
-        frame = pandas.read_parquet(path)
-        # pandas cannot group by numbers of 16 bits.
-        return frame.astype(dict.fromkeys(frame.select_dtypes(np.float16), np.float32))
-    except ValueError as error:  # including the errors of the parsers
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        if isinstance(error, UnicodeDecodeError):
-            reason += "; save it as UTF-8"
-        if isinstance(error, pandas.errors.ParserError):
-            reason += "; separate cells by commas, and write 2.5 for two and a half"
-        raise ValueError(f"{path} is not a table: {reason}") from error
-
-
-def _read_csv(pandas, path):
-    """A .csv file with the names of columns that it has."""
-    # pandas calls a second column "v" by another name, "v.1".
-    names = pandas.read_csv(path, header=None, nrows=1, dtype=str).iloc[0]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pandas.errors.ParserWarning)
-            frame = pandas.read_csv(path, index_col=False)
-    except pandas.errors.ParserWarning as error:  # it would leave out cells
-        raise ValueError(
-            f"rows have more cells than the {len(names)} names of the first row: name each column, "
-            "separate cells by commas, and write 2.5 for two and a half"
-        ) from error
-    frame.columns = [
-        name if isinstance(name, str) else found
-        for name, found in zip(names, frame.columns, strict=True)
-    ]
-    return frame
-
-
-def write_table(path: PathLike, columns: dict[str, Any]) -> None:
-    """Writes columns as a .csv or .parquet file, whole or not at all."""
-    import pandas as pd
-
-    frame = pd.DataFrame(columns)
-    if Path(path).suffix == ".parquet":
-        write(path, frame.to_parquet(None, index=False))
-    else:
-        write(path, csv_text(frame))
-
-
-def csv_text(columns: Any) -> str:
-    """Columns as CSV: float32 with its seven digits, and float64, such as coordinates, in full."""
-    import pandas as pd
-
-    frame = pd.DataFrame(columns)
-    for name in frame.select_dtypes(np.float32):
-        cells = frame[name].map("{:.7g}".format, na_action="ignore")
-        frame = frame.assign(**{name: cells})
-    return frame.to_csv(index=False, lineterminator="\n")
 
 
 def check_columns(frame: Any, names: Sequence[str]) -> None:
@@ -222,6 +141,8 @@ class Coordinates:
         time_zone: the time zone of stamps that have none.
         origin: the stamp from which hours count.
         stamped: whether times are time stamps (True) or numbers (False). None takes both.
+        season: periods of the time. Each adds a point of a circle (`tfpn.tasks.season`), the last
+            two coordinates for the last period.
         series: columns that tell series of rows apart, as ``points`` do. The order of the rows in
             each series tells the two passes through a repeated hour apart.
     """
@@ -234,10 +155,11 @@ class Coordinates:
     origin: str | None = None
     series: Sequence[str] = ()
     stamped: bool | None = None
+    season: Sequence[float] = ()
 
     @property
     def columns(self) -> list[str]:
-        """All columns, in the order of the coordinates."""
+        """All columns, in the order of the coordinates; seasons have none of their own."""
         time = [] if self.time is None else [self.time]
         return [*self.points, *time, *self.covariates]
 
@@ -247,11 +169,18 @@ class Coordinates:
 
         >>> Coordinates(("lon", "lat"), time="hour", covariates=("height",), degrees=True).groups
         [0, 0, 0, 1, 2]
+        >>> Coordinates((), time="hour", season=(24, 168)).groups
+        [0, 1, 1, 2, 2]
         """
-        size = 3 if self.degrees else len(self.points)
+        size = self.time_axis
         sizes = [size] if size else []
-        sizes += [1] * (len(self.columns) - len(self.points))
+        sizes += [1] * (len(self.columns) - len(self.points)) + [2] * len(self.season)
         return [group for group, size in enumerate(sizes) for _ in range(size)]
+
+    @property
+    def time_axis(self) -> int:
+        """The number of the time among the model's coordinates, after those of the points."""
+        return 3 if self.degrees else len(self.points)
 
     def read(self, frame: Any) -> Array:
         """The model's coordinates, [rows, d] in float64.
@@ -261,19 +190,35 @@ class Coordinates:
                 beyond 90 degrees.
         """
         check_columns(frame, self.columns)
-        places = [numbers(frame, name, gaps=False) for name in self.points]
-        parts = [column[:, None] for column in places]
+        found = [numbers(frame, name, gaps=False) for name in self.points]
         if self.degrees:
-            parts = [self._on_sphere(frame, places)]
+            self._check_latitude(frame, found[1])
         if self.time is not None:
-            parts.append(self.hours(frame)[:, None])
-        parts += [numbers(frame, name, gaps=False)[:, None] for name in self.covariates]
+            found.append(self.hours(frame))
+        found += [numbers(frame, name, gaps=False) for name in self.covariates]
+        return self.of_model(np.stack(found, axis=-1))
+
+    def of_model(self, columns: Array) -> Array:
+        """The model's coordinates [rows, d] of the numbers of all columns, [rows, columns].
+
+        Example: an hour, and its point on the circle of a day.
+
+        >>> Coordinates((), time="hour", season=(24,)).of_model(np.array([[6.0]])).round(6).tolist()
+        [[6.0, 0.0, 1.0]]
+        """
+        parts = [columns]
+        if self.degrees:
+            from tfpn.coordinates import sphere  # it loads TensorFlow, like the others below
+
+            parts = [sphere(columns[:, :2]), columns[:, 2:]]
+        if self.season:
+            from tfpn.tasks import season
+
+            times = columns[:, len(self.points)]
+            parts += [season(times, period) for period in self.season]
         return np.concatenate(parts, axis=1)
 
-    def _on_sphere(self, frame, places):
-        from tfpn.coordinates import sphere  # it loads TensorFlow, like hours_since below
-
-        latitude = places[1]
+    def _check_latitude(self, frame, latitude):
         beyond = np.flatnonzero(np.abs(latitude) > 90.0)
         if beyond.size:
             raise ValueError(
@@ -281,7 +226,6 @@ class Coordinates:
                 f"{_row(frame, beyond[0])}: latitudes are from -90 to 90, and points names the "
                 "longitude first."
             )
-        return sphere(np.stack(places, axis=-1))
 
     def hours(self, frame: Any) -> Array:
         """The column of times, [rows]; stamps become hours.

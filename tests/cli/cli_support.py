@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import types
 
 from tfpn.cli import main
@@ -40,3 +41,19 @@ def refused(outcome, *said):
     assert message.startswith("tfpn ") and ": error: " in message
     for text in said:
         assert text in message, message
+
+
+def write_recipe(tmp_path, table, *lines, model=(), training=()):
+    """Writes a recipe for a table; returns its path."""
+    path = tmp_path / "recipe.toml"
+    parts = [
+        'name = "own"\n[data]\nname = "table"',
+        f"file = {json.dumps(table)}",
+        *lines,
+        '[model]\nname = "PNCNN"\nchannels = 2\nnum_basis = 2',
+        *model,
+        "[training]\nbatch_size = 4",
+        *training,
+    ]
+    path.write_text("\n".join(parts))
+    return path

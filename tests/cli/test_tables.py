@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from cli_support import command, refused
+from cli_support import command, refused, write_recipe
 from matplotlib import cbook
 from test_readme import README, blocks
 
@@ -188,21 +188,6 @@ def test_what_predict_cannot_do_is_one_line(mapped, tmp_path):
 def test_the_search_is_for_classifiers(tmp_path):
     outcome = command("tune", "spot-heights", "--output", tmp_path / "tune")
     refused(outcome, "[data] table: found the task field; the search works for classifiers only")
-
-
-def write_recipe(tmp_path, table, *lines, model=(), training=()):
-    path = tmp_path / "recipe.toml"
-    parts = [
-        'name = "own"\n[data]\nname = "table"',
-        f"file = {json.dumps(table)}",
-        *lines,
-        '[model]\nname = "PNCNN"\nchannels = 2\nnum_basis = 2',
-        *model,
-        "[training]\nbatch_size = 4",
-        *training,
-    ]
-    path.write_text("\n".join(parts))
-    return path
 
 
 def test_regression_is_trained_measured_and_predicted(tmp_path, all_eagerly):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from tfpn import datasets, tables, tasks
+from tfpn import datasets, table_files, tasks
 from tfpn.training.field_outputs import table_at, write_netcdf
 
 
@@ -253,7 +253,7 @@ def test_parquet_with_nullable_and_arrow_columns_is_read_like_csv(tmp_path):
     for backend in ("numpy_nullable", "pyarrow"):
         path = tmp_path / f"{backend}.parquet"
         stations().convert_dtypes(dtype_backend=backend).to_parquet(path)
-        frame = tables.read_table(path)
+        frame = table_files.read_table(path)
         assert not all(isinstance(dtype, np.dtype) for dtype in frame.dtypes)
         found = plain.columns.read(frame)
         np.testing.assert_array_equal(found.values, plain.readings.values)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfpn import datasets, tables
+from tfpn import datasets, table_files
 
 
 @pytest.mark.parametrize(
@@ -20,9 +20,9 @@ from tfpn import datasets, tables
 def test_files_that_are_no_tables(name, content, said, tmp_path):
     (tmp_path / name).write_text(content)
     with pytest.raises(ValueError, match=said):
-        tables.read_table(tmp_path / name)
+        table_files.read_table(tmp_path / name)
     with pytest.raises(FileNotFoundError, match="there is no such file"):
-        tables.read_table(tmp_path / "missing.csv")
+        table_files.read_table(tmp_path / "missing.csv")
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,9 @@ def test_columns_are_those_of_the_file(content, said, tmp_path):
 
 def test_csv_keeps_the_digits_that_there_are():
     columns = {"east": [5500123.456789, 0.1], "v": np.array([1.0 / 3.0, np.nan], np.float32)}
-    assert tables.csv_text(columns) == "east,v\n5500123.456789,0.3333333\n0.1,\n"
+    assert table_files.csv_text(columns) == "east,v\n5500123.456789,0.3333333\n0.1,\n"
 
 
 def test_a_mark_of_unicode_is_no_part_of_a_name(tmp_path):
     (tmp_path / "table.csv").write_text("\ufeffx,v\n1,2\n", encoding="utf-8")
-    assert list(tables.read_table(tmp_path / "table.csv").columns) == ["x", "v"]
+    assert list(table_files.read_table(tmp_path / "table.csv").columns) == ["x", "v"]

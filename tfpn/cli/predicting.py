@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfpn import recipes, tables
+from tfpn import recipes, table_files
 from tfpn.cli.errors import CommandError
 
 _GRID = (".png", ".nc")
@@ -114,7 +114,7 @@ def _examples(path, model, data):
 def _said(path, function):
     """Calls a function on a table; its errors name the table."""
     try:
-        frame = tables.read_table(path)
+        frame = table_files.read_table(path)
     except (OSError, ValueError, ImportError) as error:
         raise CommandError(str(error)) from error
     try:
@@ -131,9 +131,9 @@ def _refuse(where, **given):
 
 def _write_columns(path, columns):
     if path is None:
-        sys.stdout.write(tables.csv_text(columns))
-    elif Path(path).suffix in tables.READ:
-        tables.write_table(path, columns)
+        sys.stdout.write(table_files.csv_text(columns))
+    elif Path(path).suffix in table_files.READ:
+        table_files.write_table(path, columns)
     else:
         raise CommandError(f"--output: found {path}; give a name ending in .csv or .parquet")
 
@@ -145,7 +145,7 @@ def check_output(options, grid=True):
         options: the command line.
         grid: whether the output may be a picture or NetCDF, as for a field.
     """
-    allowed = (*tables.READ, *(_GRID if grid else ()))
+    allowed = (*table_files.READ, *(_GRID if grid else ()))
     if options.output is not None and Path(options.output).suffix not in allowed:
         raise CommandError(
             f"--output: found {options.output}; give a name ending in {' or '.join(allowed)}"

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tfpn import tables
+from tfpn import table_files, tables
 from tfpn.contract import observations
 from tfpn.datasets._table_checks import (
     check_digits,
     check_names,
+    check_season,
     check_spread,
     check_times,
     checksum,
@@ -75,7 +76,7 @@ class Columns:
         number = {name: k for k, name in enumerate(examples)}
         rows = np.array([number[name] for name in named.tolist()], int)
         if self.from_start:
-            axis = len(places.T) - 1 - len(self.coordinates.covariates)
+            axis = self.coordinates.time_axis  # seasons are those of the clock
             start = np.full(len(examples), np.inf)
             np.minimum.at(start, rows, places[:, axis])
             places[:, axis] -= start[rows]
@@ -169,6 +170,7 @@ def table(
     time_zone: str | None = None,
     origin: str | None = None,
     from_start: bool = False,
+    season: Sequence[float] = (),
     standardize: bool = True,
     split_by: Sequence[str] = (),
     validation_fraction: float = 0.1,
@@ -207,6 +209,11 @@ def table(
             table.
         from_start: with ``targets`` or ``labels``, whether times count from the first reading of
             each example.
+        season: periods of the time, such as [24, 168] for the hour of the day and of the week.
+            Each becomes two further coordinates, a point of a circle (`tfpn.tasks.season`). The
+            unit is that of the time, and hours for stamps. Hours are those that have passed: after
+            a change of the clock, a daily pattern is an hour off. ``from_start`` leaves seasons as
+            they are.
         standardize: with ``targets`` or ``labels``, whether each of the values loses its mean and
             is divided by its standard deviation, both from the training part. A field has a trend
             instead.
@@ -240,6 +247,7 @@ def table(
         )
     if not values or not (points or time):
         raise ValueError("name the columns of values, and of points or time or both.")
+    check_season(season, time)
     if targets and labels:
         raise ValueError("name either targets or labels: a model predicts numbers or classes.")
     if from_start and not (time and example and (targets or labels)):
@@ -247,9 +255,11 @@ def table(
     if len(classes) and not labels:
         raise ValueError("classes are the names of labels: name the column of labels, too.")
     path = Path(file) if data_dir is None else Path(data_dir) / file
-    frame = tables.read_table(path)
+    frame = table_files.read_table(path)
     series = [*([] if example is None else [example]), *split_by]
-    place = tables.Coordinates(points, time, covariates, degrees, time_zone, origin, series)
+    place = tables.Coordinates(
+        points, time, covariates, degrees, time_zone, origin, series, season=season
+    )
     columns = Columns(place, list(values), example, list(targets), labels, variance, from_start)
     readings = columns.read(frame)
     stamped = place.has_stamps(readings.frame)
@@ -303,7 +313,7 @@ def labels_in(data: dict[str, Any]) -> list[Any]:
         ImportError, OSError, ValueError: as `table`.
     """
     path = Path(data.get("data_dir") or "") / data["file"]
-    return class_names(tables.read_table(path), data["labels"])
+    return class_names(table_files.read_table(path), data["labels"])
 
 
 def suggested(data: dict[str, Any]) -> dict[str, Any]:
@@ -315,7 +325,9 @@ def suggested(data: dict[str, Any]) -> dict[str, Any]:
     points, values, targets = (list(data.get(key) or ()) for key in ("points", "values", "targets"))
     covariates = list(data.get("covariates") or ())
     degrees = bool(data.get("degrees")) and len(points) == 2
-    groups = tables.Coordinates(points, data.get("time"), covariates, degrees).groups
+    season = list(data.get("season") or ())
+    place = tables.Coordinates(points, data.get("time"), covariates, degrees, season=season)
+    groups = place.groups
     labels = data.get("labels")
     found: dict[str, Any] = {
         "spatial_dim": len(groups),

@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -71,8 +72,28 @@ def check_times(stamped: bool, **given: str | None) -> None:
             )
 
 
+def check_season(season: Sequence[float], time: str | None) -> None:
+    """Raises unless ``season`` is a list of positive periods, and there is a time to turn."""
+    if isinstance(season, str) or np.ndim(season) != 1:
+        raise TypeError(f"season: found {season!r}; give a list of periods, such as [24].")
+    for period in season:
+        if isinstance(period, bool) or not isinstance(period, Real):
+            raise TypeError(f"season: found {period!r}; give a number, such as 24 hours.")
+        if not 0.0 < period < np.inf:
+            raise ValueError(
+                f"season: found {period!r}; give positive periods, such as 24 hours, or leave it "
+                "out."
+            )
+    if len(season) and time is None:
+        raise ValueError(
+            f"season: found {list(season)}, but no time: name its column as time, or leave season "
+            "out."
+        )
+
+
 def check_digits(places: Array, coordinates: Any) -> None:
     """Raises ValueError if float32, in which models compute, makes one of many places or times."""
+    places = places[:, : places.shape[1] - 2 * len(coordinates.season)]
     plain = coordinates.columns[2 * coordinates.degrees :]
     columns = dict(zip(plain[::-1], places.T[::-1], strict=False))
     for name, column in columns.items():  # other coordinates may hide that times become one

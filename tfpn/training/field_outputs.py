@@ -81,7 +81,7 @@ def predict_grid(model: Model, data: Any, grid: dict[str, Array], observed: Any 
 
     readings = data.readings if observed is None else observed
     place = data.columns.coordinates
-    query = grids.grid_points(grid, _on_sphere(place))
+    query = grids.grid_points(grid, place.of_model)
     found = tasks.interpolate(model, readings.observed(), query)
     several = data.columns.example is not None
     field = grids.to_xarray(
@@ -111,16 +111,6 @@ def grid_columns(found: Any, data: Any) -> Any:
     if place.has_stamps(data.readings.frame):
         frame[place.time] = place.stamps(frame[place.time])
     return frame
-
-
-def _on_sphere(place):
-    if not place.degrees:
-        return None
-    from tfpn.coordinates import sphere
-
-    if place.time is None:
-        return sphere
-    return lambda points: np.concatenate([sphere(points[:, :2]), points[:, 2:]], axis=1)
 
 
 def write_netcdf(path: PathLike, found: Any) -> None:
