@@ -228,6 +228,12 @@ def test_a_grid_of_a_table_goes_over_the_date_line_and_not_beyond_a_pole():
     assert ends([350.0, 352.0])[:2] == pytest.approx((349.96, 352.04))
     west, east, south, north = ends(np.arange(-180.0, 180.0, 30.0), (-90.0, 90.0))
     assert east - west <= 360.0 + 1e-9 and (south, north) == (-90.0, 90.0)
+    # Round a pole, with the widest gap from 80 to 150 degrees.
+    west, east, *_ = ends([-180.0, 170.0, -120.0, -60.0, 0.0, 60.0, 80.0, 150.0])
+    assert (west, east) == pytest.approx((-185.0, 175.0))
+    assert ends([10.0, 60.0, 100.0, 190.0, 240.0, 280.0, -10.0, -179.0])[:2] == (-180.0, 180.0)
+    # A gap of 100 degrees is one.
+    assert ends([0.0, 90.0, 180.0, -100.0])[:2] == pytest.approx((-5.2, 265.2))
 
 
 def test_advice_on_times_names_what_there_is():

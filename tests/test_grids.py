@@ -161,3 +161,37 @@ def test_examples_that_are_named_by_numbers_are_drawn_as_examples():
         "rain, year 1990.0",
         "rain, year 1991.0",
     ]
+
+
+DAYS = pd.DatetimeIndex(["2024-03-31", "2024-04-01"], tz="Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        list(DAYS),
+        [day.to_pydatetime() for day in DAYS],
+        DAYS,
+        pd.Series(DAYS),
+        DAYS.tz_convert("UTC").tz_localize(None),
+        xr.DataArray(DAYS.tz_convert("UTC").tz_localize(None), dims="day"),
+    ],
+    ids=lambda labels: type(labels).__name__,
+)
+def test_labels_may_be_stamps_with_a_zone_and_arrays(labels, tmp_path):
+    values = Values(np.arange(4.0).reshape(2, 2, 1), np.ones((2, 2, 1)))
+    grid = {"lon": [1.0, 2.0]}
+    found = to_xarray(values, grid, channels=["rain"], example="day", examples=labels)
+    found.to_netcdf(tmp_path / "map.nc", engine="scipy")
+    again = xr.load_dataset(tmp_path / "map.nc", engine="scipy")
+    moments = np.array(["2024-03-30T23:00", "2024-03-31T22:00"], "datetime64[ns]")
+    np.testing.assert_array_equal(again["day"].values.astype("datetime64[ns]"), moments)
+
+
+def test_labels_of_time_stamps_stay_time_stamps():
+    data = dataset().assign_coords(time=pd.date_range("2024-01-01", periods=3))
+    _, times, _ = from_xarray(data, points=("lon", "lat"), example="time")
+    assert times == [np.datetime64(f"2024-01-0{day}") for day in (1, 2, 3)]
+    values = Values(np.zeros((3, 1, 1)), np.ones((3, 1, 1)))
+    found = to_xarray(values, {"x": [0.0]}, channels=["v"], example="time", examples=times)
+    np.testing.assert_array_equal(found["time"].values, data["time"].values)

@@ -10,7 +10,9 @@ A variance of ``+inf`` is the only way to say "missing": no mask travels beside 
 which no channel is observed is padding.
 """
 
+import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -212,7 +214,9 @@ def check_form(
     return arrays
 
 
-def check_query(query: ArrayLike, *, examples: int, spatial_dim: int) -> Array:
+def check_query(
+    query: ArrayLike, *, examples: int, spatial_dim: int, dtype: Any = np.float64
+) -> Array:
     """Checks the points at which fields are asked for; returns them as an array [B, M, d].
 
     Args:
@@ -220,10 +224,12 @@ def check_query(query: ArrayLike, *, examples: int, spatial_dim: int) -> Array:
             all examples.
         examples: B.
         spatial_dim: The d to be found.
+        dtype: The dtype in which the points are to be used.
 
     Raises:
         TypeError: if it does not hold real numbers.
-        ValueError: if the shape is wrong, or if a coordinate is NaN or infinite.
+        ValueError: if the shape is wrong, or if a coordinate is NaN, infinite, or so large that its
+            square is infinite in ``dtype``.
 
     Example:
         >>> from tfpn.contract import check_query
@@ -243,6 +249,15 @@ def check_query(query: ArrayLike, *, examples: int, spatial_dim: int) -> Array:
             f"query: example {where[0]}, point {where[1]} has the coordinates "
             f"{array[where].tolist()}; coordinates are finite. Where an example asks for fewer "
             "points than others, repeat one of them and leave its result out."
+        )
+    # Kernels square distances.
+    largest = 0.1 * math.sqrt(np.finfo(dtype).max)
+    where = _first((np.abs(array.astype(np.float64)) > largest).any(axis=-1))
+    if where is not None:
+        raise ValueError(
+            f"query: example {where[0]}, point {where[1]} has the coordinates "
+            f"{array[where].tolist()}, whose squares {np.dtype(dtype).name} cannot hold: give "
+            "points in the unit of the observations."
         )
     return array if len(array) == examples else np.repeat(array, examples, axis=0)
 

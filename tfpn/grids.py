@@ -3,6 +3,7 @@
 Install xarray with ``pip install tfpn[fields]``.
 """
 
+import datetime
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -113,7 +114,7 @@ def from_xarray(
         raise ValueError(f"data hold no reading of {names}: there is nothing to observe.")
     found = [_converted(where[k][seen[k]], convert) for k in range(examples)]
     x = observations(found, [values[k][seen[k]] for k in range(examples)], variance)
-    labels = data[example].values.tolist() if first else [0]
+    labels = _labels(data[example]) if first else [0]
     return x, labels, names
 
 
@@ -153,7 +154,8 @@ def to_xarray(
         grid: the grid, as in `grid_points`.
         channels: names of the outputs.
         example, examples: name and labels [B] of the dimension of examples. You may leave them out
-            if there is only one example.
+            if there is only one example. Labels are a list, or an array of NumPy, pandas or xarray.
+            Time stamps with a zone become UTC, because NetCDF has no zones.
 
     Returns:
         An `xarray.Dataset` with a variable for each channel. Its standard deviation has the same
@@ -205,13 +207,27 @@ def to_xarray(
     dims, coords, attributes = list(axes), dict(axes), {}
     if examples is not None:
         attributes["example"] = name
-        dims, coords = [name, *dims], {name: list(examples), **coords}
+        dims, coords = [name, *dims], {name: _labels(examples), **coords}
     found = {}
     for number, name in enumerate(channels):
         for suffix, part in (("", mean), ("_std", std)):
             array = part[..., number].reshape(len(mean), *shape)
             found[f"{name}{suffix}"] = (dims, array if examples is not None else array[0])
     return xr.Dataset(found, coords, attributes)
+
+
+def _labels(examples):
+    """Labels as a list that xarray and NetCDF take: numbers, text, or time stamps of UTC."""
+    if hasattr(examples, "__array__"):  # of NumPy, pandas or xarray
+        array = np.asarray(examples)
+        examples = list(array) if array.dtype.kind == "M" else array.tolist()
+    return [_without_zone(label) for label in examples]
+
+
+def _without_zone(label):
+    if getattr(label, "tzinfo", None) is None:
+        return label
+    return label.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
 def _check_dimensions(data, names, places, example):

@@ -58,6 +58,7 @@ def test_the_command_forecasts_a_daily_pattern(table, all_eagerly):
     assert (table / "season" / "series.png").exists()
     measured = json.loads(command("evaluate", table / "season").out)
     assert measured["rmse"] < 1.0
+    refused(command("figures", table / "season", "--output", table / "own.csv"), "is the input")
     outcome = command("train", "--resume", "--output", table / "season")
     assert outcome.status == 0, outcome.err
     recipe = write_recipe(table, *lines, "season = [12]")

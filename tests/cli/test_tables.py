@@ -116,6 +116,22 @@ def test_figures_refuse_options_of_feature_maps(mapped, option, tmp_path):
     refused(outcome, f"{option[0]} is for the feature maps of a classifier")
 
 
+def test_figures_draws_a_map_under_the_name_that_is_given(mapped, tmp_path):
+    outcome = command("figures", mapped.folder, "--output", tmp_path / "new.png")
+    assert outcome.status == 0, outcome.err
+    names = {"new.png", "new.nc", "qq.png"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    assert set(outcome.out.split()) == {str(tmp_path / name) for name in names}
+    field = xr.load_dataset(tmp_path / "new.nc", engine="scipy")
+    np.testing.assert_allclose(field["height"], mapped.field["height"], rtol=1e-4)
+    for name, said in (
+        ("qq.png", "--output and qq.png name the same file"),
+        ("new.nc", "--output and its NetCDF name the same file"),
+        ("curves.png", "curves.png and --output name the same file"),
+    ):
+        refused(command("figures", mapped.folder, "--output", tmp_path / name), said)
+
+
 def test_predict_at_the_places_of_a_table(mapped, tmp_path):
     asked = pd.DataFrame(
         {"longitude": [-84.2, -84.300000001], "latitude": [36.5, 36.6], "note": ["a", ""]}
@@ -188,6 +204,26 @@ def test_what_predict_cannot_do_is_one_line(mapped, tmp_path):
 def test_the_search_is_for_classifiers(tmp_path):
     outcome = command("tune", "spot-heights", "--output", tmp_path / "tune")
     refused(outcome, "[data] table: found the task field; the search works for classifiers only")
+
+
+def test_a_run_on_several_values_prints_the_figures_of_each(tmp_path, all_eagerly):
+    x = np.arange(12.0)
+    frame = pd.DataFrame({"x": x, "warmth": np.sin(x / 3), "rain": 1000.0 + 100.0 * np.cos(x / 3)})
+    frame.to_csv(tmp_path / "own.csv", index=False)
+    recipe = write_recipe(*(tmp_path, "own.csv", 'points = ["x"]', 'values = ["warmth", "rain"]'))
+    run = tmp_path / "run"
+    outcome = command("train", recipe, "--output", run)
+    assert outcome.status == 0, outcome.err
+    printed = json.loads(outcome.out.splitlines()[-1])
+    kept = json.loads((run / "result.json").read_text())
+    measured = json.loads(command("evaluate", run).out)
+    for part in ("test", "validation"):
+        assert set(printed[f"{part}_by_target"]) == {"warmth", "rain"}
+        assert f"{part}_rmse" not in printed and f"{part}_coverage_95" in printed
+        assert kept[f"{part}_rmse"] > printed[f"{part}_by_target"]["warmth"]["rmse"]
+    assert printed.items() <= kept.items()
+    for name, figures in measured["by_target"].items():
+        assert printed["test_by_target"][name] == pytest.approx(figures)
 
 
 def test_regression_is_trained_measured_and_predicted(tmp_path, all_eagerly):

@@ -223,14 +223,6 @@ def test_a_map_of_places_across_180_degrees_is_in_one_piece(tmp_path):
     assert grid["lon"].values.tolist() == [-120.0, 0.0, 120.0]
 
 
-def test_files_for_places_are_those_that_can_be_written(tmp_path):
-    from tfpn.training.field_outputs import drawable
-
-    frame = stations().assign(when=np.arange(24), height=1.0)
-    assert drawable(read(tmp_path, frame, covariates=["height"])) == "map.png"
-    assert drawable(read(tmp_path, frame, time="when")) == "found.csv"
-
-
 @pytest.mark.parametrize(("zone", "said"), [("", ""), ("+01:00", " UTC")])
 def test_hours_of_a_field_say_the_zone_of_their_start(zone, said, tmp_path):
     xr = pytest.importorskip("xarray")

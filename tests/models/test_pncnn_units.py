@@ -6,6 +6,7 @@ import pytest
 from pncnn_support import make_batch, small
 
 import tfpn
+from tfpn.models.inputs import are_merged
 
 
 @pytest.mark.parametrize("box", [False, True])
@@ -44,6 +45,24 @@ def test_adapt_warns_far_from_the_origin():
     x = make_batch()
     with pytest.warns(UserWarning, match="subtract an origin.*float64"):
         small().adapt({**x, "points": x["points"] + np.float32(1e6)})
+
+
+def test_adapt_refuses_points_that_its_dtype_merges():
+    """It made intervals of 95 % that hold two thirds of the readings."""
+    rng = np.random.default_rng(0)
+    x = tfpn.observations(1e7 + rng.uniform(-10, 10, (1, 100, 2)), rng.normal(size=(1, 100)))
+    with pytest.raises(ValueError, match="float32 resolves 1.2, but .*: subtract an origin"):
+        small().adapt(x)
+
+
+def test_points_are_merged_where_values_of_a_coordinate_become_one():
+    rng = np.random.default_rng(0)
+    places = rng.uniform(size=(2000, 2))
+    assert not are_merged(1e5 + 1e3 * places, 20.0, "float32")  # many, but far from each other
+    assert are_merged(1e7 + places, 0.02, "float32") and not are_merged(1e7 + places, 1, "float64")
+    # Hours from long ago beside near places, which set the spacing.
+    hours = np.column_stack([0.01 * places, 1e5 + 0.37 + np.arange(2000.0)])
+    assert not are_merged(hours, 1e-3, "float32")
 
 
 @pytest.mark.parametrize("unit", [1e30, 1e-30])

@@ -98,6 +98,14 @@ def test_other_models_are_refused():
         tfpn.tasks.train(model, make())
 
 
+@pytest.mark.parametrize("given", [{"epochs": 0}, {"share": 2.0}, {"by": "row"}, {"repeats": 0}])
+def test_arguments_are_checked_before_the_model_starts_from_the_data(given, monkeypatch):
+    model = tfpn.models.PNCNN(None, num_outputs=1, output="field", channels=2, num_blocks=1)
+    monkeypatch.setattr(type(model), "adapt", lambda *given, **options: pytest.fail("adapt ran"))
+    with pytest.raises(ValueError, match=f"^{next(iter(given))} must be"):
+        tfpn.tasks.train(model, make(channels=1), **given)
+
+
 @pytest.mark.parametrize("share", [(0.1,), (0.1, 0.2, 0.3), "half", None, (0.5, 0.2), True])
 def test_a_share_is_a_number_or_a_range(share):
     with pytest.raises(ValueError, match="share must be"):

@@ -237,8 +237,9 @@ def _add_figures(commands):
     figures.add_argument(
         "--output",
         metavar="FILE.png",
-        help="the picture of the feature maps (default: feature_maps.png in the run folder); the "
-        "others go next to it",
+        help="the picture of the feature maps, of a field's map or series, or of a regression's "
+        "quantiles (default: feature_maps.png, map.png, series.png or qq.png in the run folder); "
+        "the others go next to it",
     )
     _add_bins(figures)
     _add_residuals(figures, "draw the Q-Q plot of")

@@ -1,16 +1,15 @@
 """The subcommands of ``tfpn``."""
 
-import importlib.util
+import importlib
 import io
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from tfpn import recipes
-from tfpn.cli import arrays, outputs, predicting
+from tfpn.cli import arrays, drawing, loading, outputs, predicting
 from tfpn.cli.arguments import SHORT_FLAGS
 from tfpn.cli.errors import CommandError
 from tfpn.files import same_file, write
@@ -33,7 +32,7 @@ def run(options):
         "tune": _tune,
         "evaluate": _evaluate,
         "predict": _predict,
-        "figures": _figures,
+        "figures": drawing.draw,
     }
     try:
         commands[options.command](options)
@@ -74,7 +73,14 @@ def _train(options):
         strategy=options.strategy and training.make_strategy(options.strategy),
     )
     if result is not None:  # Only the chief of several workers has a result.
-        print(json.dumps(result), flush=True)
+        print(json.dumps(_without_mixed_units(result)), flush=True)
+
+
+def _without_mixed_units(result):
+    """The result without the figures of several numbers together, of which each has its unit."""
+    parts = [part for part in ("test", "validation") if f"{part}_by_target" in result]
+    mixed = {f"{part}_{key}" for part in parts for key in ("rmse", "mae", "nll", "crps")}
+    return {key: value for key, value in result.items() if key not in mixed}
 
 
 def _tune(options):
@@ -122,7 +128,7 @@ def _set_values(recipe, options):
         if value is not None:
             origin = f"--{flag.replace('_', '-')} {value}"
             recipes.override(recipe, f"{target}={value}", origin)
-    _set_data_dir(recipe, options)
+    loading.set_data_dir(recipe, options)
     for assignment in options.assignments:
         recipes.override(recipe, assignment)
 
@@ -147,52 +153,18 @@ def _check_recipe_stays(options, folder):
         )
 
 
-def _set_data_dir(recipe, options):
-    if options.data_dir is not None:
-        folder = json.dumps(str(Path(options.data_dir).resolve()), ensure_ascii=False)
-        recipes.override(recipe, f"data.data_dir={folder}", f"--data-dir {options.data_dir}")
-
-
-def _run_files(run):
-    """The files of a run, which no output may replace."""
-    from tfpn import training
-
-    path = training.run_path(run)
-    folder = path if path.is_dir() else path.parent
-    names = (training.RECIPE, training.TABLE, training.MODEL, training.LOG, training.RESULT)
-    return [path, *(folder / name for name in names)]
-
-
-def _load(options, run, loaded=(None, None)):
-    """The model of a run, its resolved recipe, and the recipe's data.
-
-    ``loaded`` may hold a [data] section and its data: a recipe with the same section takes them.
-    """
-    from tfpn import training
-
-    training.list_gpus()
-    model, recipe = training.load_run(run)
-    _set_data_dir(recipe, options)
-    recipe = recipes.resolve(recipe)
-    section, data = loaded
-    if section != recipe.sections["data"]:
-        data = recipes.load_data(recipe)
-    recipes.check_data(recipe, model, data)
-    return model, recipe, data
-
-
 def _evaluate(options):
     from tfpn import evaluation
 
-    _check_source(options, options.runs)
+    loading.check_source(options, options.runs)
     outputs.check_outputs(
         [("--output", options.output), ("--table", options.table)],
-        [options.residuals or "", *(path for run in options.runs for path in _run_files(run))],
+        [options.residuals or "", *(path for run in options.runs for path in loading.run_files(run))],
     )
     if options.residuals is not None:
         if options.table is not None:
             raise CommandError("--table: residuals have no confidence; leave out --table")
-        figures = _gaussian(options, evaluation.gaussian_metrics)
+        figures = loading.gaussian(options, evaluation.gaussian_metrics)
         _write_result(options, figures)
         return
     if options.table is not None and len(options.runs) > 1:
@@ -233,7 +205,7 @@ def _evaluate_run(options, run, loaded):
     """The figures of one run, and its [data] section with the data, for the next run."""
     from tfpn import evaluation, training
 
-    model, recipe, data = _load(options, run, loaded)
+    model, recipe, data = loading.load(options, run, loaded)
     part = getattr(data, options.split)
     if part is None:
         raise CommandError(f"--split: the data set has no {options.split} part; give another")
@@ -255,29 +227,6 @@ def _evaluate_run(options, run, loaded):
     return figures, (recipe.sections["data"], data)
 
 
-def _check_source(options, runs):
-    """Checks the runs or the file of `evaluate` and `figures`."""
-    if (not runs) == (options.residuals is None):
-        raise CommandError("give either RUN or --residuals FILE.npz")
-    if options.bins < 1:
-        raise CommandError(f"--bins: found {options.bins}; give at least 1")
-
-
-def _gaussian(options, function):
-    """Calls a function with the residuals and deviations of an .npz file."""
-    found = arrays.read_arrays(options.residuals)
-    known = {"residuals", "standard_deviations"}
-    if set(found) != known:
-        raise CommandError(
-            f"{options.residuals} holds the arrays {sorted(found)}; it needs residuals and "
-            "standard_deviations"
-        )
-    try:
-        return function(**found)
-    except ValueError as error:
-        raise CommandError(f"{options.residuals}: {error}") from error
-
-
 def _write_result(options, figures):
     line = json.dumps(figures)
     if options.output is not None:
@@ -292,7 +241,7 @@ def _predict(options):
     elif options.output is not None and Path(options.output).suffix not in (".npz", ".csv"):
         raise CommandError(f"--output: found {options.output}; give a name ending in .npz or .csv")
     given = [path for path in (options.file, options.readings) if path is not None]
-    outputs.check_outputs([("--output", options.output)], [*given, *_run_files(options.run)])
+    outputs.check_outputs([("--output", options.output)], [*given, *loading.run_files(options.run)])
 
     from tfpn import training
 
@@ -332,69 +281,3 @@ def _predict(options):
         sys.stdout.write(table)
     else:
         write(options.output, table)
-
-
-def _figures(options):
-    if importlib.util.find_spec("matplotlib") is None:
-        raise CommandError("matplotlib is not installed; pip install 'tfpn[plots]'")
-    if options.examples is not None and options.examples < 1:
-        raise CommandError(f"--examples: found {options.examples}; give at least 1")
-    from tfpn import figures, training
-
-    _check_source(options, options.run)
-    if options.residuals is not None:
-        output = options.output or "qq.png"
-        outputs.check_outputs([("--output", output)], [options.residuals])
-        _save(_gaussian(options, figures.qq_plot), Path(output))
-        return
-    folder = Path(options.run) if Path(options.run).is_dir() else Path(options.run).parent
-    output = Path(options.output or folder / training.FEATURE_MAPS)
-    beside = {name: output.with_name(name) for name in (training.RELIABILITY, training.CURVES)}
-    outputs.check_outputs([*beside.items(), ("--output", output)], _run_files(options.run))
-    model, recipe, data = _load(options, options.run)
-    if data.task == "classification":
-        _draw_classifier(options, model, recipe, data, output)
-    else:
-        task = training.task_of(data)
-        for name in ("examples", "channels", "channel", "resolution"):
-            if getattr(options, name) is not None:
-                said = "is for the feature maps of a classifier; leave it out"
-                raise CommandError(f"--{name} {said}")
-        size = recipe.sections["training"]["batch_size"]
-        found = data.test and task.predictions(model, data.test, size)
-        for path in task.draw(output.parent, model, data, found):
-            print(path)
-    if (folder / training.LOG).exists():
-        curves = figures.learning_curves(training.read_log(folder / training.LOG))
-        _save(curves, beside[training.CURVES])
-
-
-def _draw_classifier(options, model, recipe, data, output):
-    """Draws the feature maps and the reliability diagram of a classifier's test part."""
-    from tfpn import figures, training
-
-    inputs = recipes.model_inputs(model, data.test)
-    examples = {key: array[: options.examples or 4] for key, array in inputs.items()}
-    channels: Sequence[int] | None = None
-    if options.channel is not None:
-        channels = [options.channel]
-    elif options.channels is not None:
-        channels = range(options.channels)
-    try:
-        picture = figures.feature_maps(
-            model, examples, channels=channels, resolution=options.resolution or 64
-        )
-    except ValueError as error:
-        raise CommandError(str(error)) from error
-    _save(picture, output)
-    size = recipe.sections["training"]["batch_size"]
-    found = training.class_probabilities(model, inputs, batch_size=size)
-    diagram = figures.reliability_diagram(found, data.test.y, options.bins)
-    _save(diagram, output.with_name(training.RELIABILITY))
-
-
-def _save(picture, path):
-    from tfpn import figures
-
-    figures.save(picture, path)
-    print(path)

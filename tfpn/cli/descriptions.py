@@ -11,7 +11,9 @@ examples:
 TRAIN = """\
 Train the model of a recipe and write a run folder: the resolved recipe, the
 log of every epoch, the model, a backup of the last epoch, the result, and
-pictures. The last line on standard output is the result as one line of JSON.
+pictures. The last line on standard output is the result as one line of JSON. For
+several values it has the figures of each (by_target), because their units differ. The
+file result.json also has those of all together.
 """
 
 TRAIN_EXAMPLES = """\
@@ -127,7 +129,8 @@ statics also takes statics [examples, statics], NaN where unknown. Pickled array
 refused.
 
 A field takes a table of places, with the columns of coordinates that the recipe
-names. It predicts the mean and standard deviation of a reading there. Without a table
+names. It predicts the mean and standard deviation of a reading there, as a table. If
+the places form a grid at one moment, it also writes a map. Without a table
 it takes a grid over all readings, and writes a map as .png or .nc, or a series with its
 band. It predicts from all readings of the recipe's table, or of --readings.
 
@@ -145,7 +148,10 @@ Draw three pictures and print their names:
   curves.png        the learning curves, if the run has a log
 
 For regression draw qq.png. For a field draw qq.png, and the map or the series with its
-standard deviation.
+standard deviation as map.png and map.nc (or series).
+
+--output names the first picture: the feature maps, the map or series with its .nc, or
+the Q-Q plot of a regression. The others go next to it.
 
 With --residuals, draw the Q-Q plot of Gaussian predictions instead (qq.png).
 """

@@ -56,11 +56,9 @@ def _grid(options, model, data, observed):
         raise CommandError(f"--resolution: found {options.resolution}; give at least 2")
     grid = field_outputs.grid_of(data, options.resolution)
     if grid is None:
-        names = ", ".join(data.columns.coordinates.columns)
         raise CommandError(
             "a grid that the command makes has one or two coordinates and no covariates; give a "
-            f"table of places with the columns {names}: tfpn predict RUN TABLE --output "
-            f"{field_outputs.drawable(data)}"
+            f"table of places with the columns {field_outputs.how_to_draw(data, 'RUN')}"
         )
     found = field_outputs.predict_grid(model, data, grid, observed)
     if Path(options.output or "").suffix in _GRID:

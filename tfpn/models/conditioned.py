@@ -101,7 +101,8 @@ class ConditionedField:
         examples = len(self._x["points"])
         if np.any(np.asarray(self._model.get_layer("readout").kernel)):
             return self._model.predict_field(self._x, query, noise=noise)
-        checked = check_query(query, examples=examples, spatial_dim=self._dim)
+        dtype = self._model.inputs_dict["points"].dtype
+        checked = check_query(query, examples=examples, spatial_dim=self._dim, dtype=dtype)
         if len(checked) != examples:
             checked = np.repeat(checked, examples, axis=0)
         return self._kriged(checked, noise)

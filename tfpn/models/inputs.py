@@ -15,6 +15,31 @@ _FAR = 10.0
 _ROUNDING = 1e-7
 # Largest ratio of root mean squares for one prior: fitted noise is at least 1e-3 of the largest.
 _UNLIKE = 1e2
+# Points are merged if a dtype moves most by this part of their spacing, and tells no more than that
+# part of a coordinate's values apart.
+_MOVED = 0.1
+_APART = 0.9
+
+
+def are_merged(places: Array, spacing: float, dtype: Any) -> bool:
+    """Whether a dtype makes one of several values of a coordinate, at the points' spacing.
+
+    Args:
+        places: observed points [n, d].
+        spacing: their `tfpn.spacing.point_spacing`.
+        dtype: the model's.
+
+    >>> near = np.linspace(0.0, 9.5, 20)[:, None]
+    >>> are_merged(1e7 + near, 0.5, "float32"), are_merged(near, 0.5, "float32")
+    (True, False)
+    """
+    places = np.asarray(places, np.float64)
+    rounded = places.astype(dtype)
+    moved = np.median(np.abs(rounded - places), axis=0)
+    return any(
+        shift > _MOVED * spacing and len(np.unique(found)) < _APART * len(np.unique(column))
+        for column, found, shift in zip(places.T, rounded.T, moved, strict=True)
+    )
 
 
 def network_inputs(dim: int, channels: int, dtype: DType, query: bool = False) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from tfpn.math.posterior import NOISE
 from tfpn.models.checked import Checked
 from tfpn.models.head import domain_unit
 from tfpn.models.inputs import (
+    are_merged,
     check_shared,
     first_examples,
     warn_of_offsets,
@@ -136,8 +137,9 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         """
         if "query" in self.inputs_dict:
             examples, query = len(x["points"]), x["query"]
-            dim = self.inputs_dict["query"].shape[-1]
-            checked = check_query(query, examples=examples, spatial_dim=dim)
+            asked = self.inputs_dict["query"]
+            dim, dtype = asked.shape[-1], asked.dtype
+            checked = check_query(query, examples=examples, spatial_dim=dim, dtype=dtype)
             if len(query) != examples:  # a tensor may have a gradient
                 query = tf.repeat(query, examples, 0) if tf.is_tensor(query) else checked
                 x = {**x, "query": query}
@@ -210,14 +212,15 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
             ValueError: if the data are not observations (as `tfpn.observations` makes them) of the
                 model's dimension and channels; if some points are observed in some channels only
                 and the model's ``input_noise`` is "shared"; if no example has two distinct observed
-                points; if the model's dtype cannot hold the square of their spacing; for a bad
-                ``verbose`` or an unbatched data set; for targets of another shape or number, for
+                points; if the model's dtype cannot hold the square of their spacing, or makes one
+                of several points, because they are far from the origin; for a bad ``verbose`` or an
+                unbatched data set; for targets of another shape or number, for
                 infinite targets, for an output without a target; or for targets of a classifier.
             TypeError: if the data are neither a dict nor a data set, or targets are not numbers.
 
         Warns:
             UserWarning: if the points are so far from the origin that their differences have lost
-                their digits; if channels of a point differ in variance and "shared" averages it; if
+                digits; if channels of a point differ in variance and "shared" averages it; if
                 points look like degrees on both sides of the date line; if readings look
                 independent of each other (their length scale then starts at half of their spacing);
                 if a channel's mean is more than ten of its standard deviations from 0; if one of
@@ -255,14 +258,17 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
                 f"the points are {spacing:.2g} apart, whose square {dtype} cannot hold: give the "
                 "points in another unit."
             )
-        resolution = np.finfo(dtype).eps * np.abs(data["points"][observed.any(-1)]).max()
+        places = data["points"][observed.any(-1)]
+        resolution = np.finfo(dtype).eps * np.abs(places).max()
+        said = (
+            f"points lie up to {resolution / np.finfo(dtype).eps:.3g} from the origin, where "
+            f"{dtype} resolves {resolution:.2g}, but they are {spacing:.2g} apart: subtract an "
+            "origin from the points, or use dtype='float64' (see there how to hand data over)."
+        )
+        if are_merged(places, spacing, dtype):
+            raise ValueError(said)
         if resolution > 1e-3 * spacing:
-            warnings.warn(
-                f"points lie up to {resolution / np.finfo(dtype).eps:.3g} from the origin, where "
-                f"{dtype} resolves {resolution:.2g}, but they are {spacing:.2g} apart: subtract an "
-                "origin from the points, or use dtype='float64' (see there how to hand data over).",
-                stacklevel=2,
-            )
+            warnings.warn(said, stacklevel=2)
         self._adapt_readings(data["variance"])
         first, *others = self.pn_layers
         first.adapt(data)

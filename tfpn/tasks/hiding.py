@@ -202,6 +202,7 @@ def train(
     """
     check_field(model)
     check_positive("learning_rate", learning_rate)
+    epochs = check_count("epochs", epochs)
     channels = model.inputs_dict["values"].shape[-1]
     if model.output.shape[-2] > channels:
         raise ValueError(
@@ -209,12 +210,12 @@ def train(
             f"{model.output.shape[-2]} outputs: give num_outputs={channels}, or fit it with "
             "targets of your own."
         )
-    if adapt:
-        model.adapt(x, verbose=verbose)
     batches = _Outputs(x, share, by=by, batch_size=batch_size, repeats=repeats, seed=seed)
     batches.outputs = model.output.shape[-2]
+    if adapt:  # after the checks, because it takes longer
+        model.adapt(x, verbose=verbose)
     if not model.compiled:
-        steps = check_count("epochs", epochs) * len(batches)
+        steps = epochs * len(batches)
         rate = keras.optimizers.schedules.CosineDecay(learning_rate, steps)
         model.compile(keras.optimizers.Adam(rate, clipnorm=1.0), GaussianNLL())
     held, callbacks = None, []

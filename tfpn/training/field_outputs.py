@@ -1,19 +1,19 @@
 """The maps and series that a run of a field model and `tfpn predict` write."""
 
 import itertools
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tfpn.files import write
 from tfpn.progress import Progress
-from tfpn.training.folder import MAP, SERIES
 from tfpn.types import Array, Model, PathLike
 
 # Number of grid points along each axis, for one and two coordinates.
 RESOLUTION = {1: 400, 2: 100}
 _MARGIN = 0.02
+# Degrees without a place that make places an arc of longitudes, and not a circle round a pole.
+_GAP = 90.0
 
 
 def grid_of(data: Any, resolution: int | None = None) -> dict[str, Array] | None:
@@ -48,13 +48,19 @@ def grid_of(data: Any, resolution: int | None = None) -> dict[str, Array] | None
 
 
 def _around(longitude):
-    """The ends of the shortest arc that holds all longitudes. The second may be beyond 180."""
+    """The ends of the shortest arc that holds all longitudes. The second may be beyond 180.
+
+    If they go round a pole, the ends are those of the longitudes as they are written.
+    """
     turned = longitude % 360.0
     order = np.argsort(turned)
     gaps = np.diff(turned[order], append=turned[order[0]] + 360.0)
     widest = int(np.argmax(gaps))
     plain = longitude.max() - longitude.min()
-    if 360.0 - gaps[widest] > plain - 1e-9:  # as they are written
+    round_pole = gaps[widest] < _GAP
+    if round_pole and plain > 360.0:  # some are written in another way
+        return -180.0, 180.0
+    if round_pole or 360.0 - gaps[widest] > plain - 1e-9:
         return longitude.min(), longitude.max()
     first = longitude[order[(widest + 1) % len(order)]]
     return first, first + 360.0 - gaps[widest]
@@ -130,20 +136,11 @@ def _for_scipy(name):
         return name.encode().decode("latin1")
 
 
-def write_maps(folder: Path, model: Model, data: Any) -> list[Path]:
-    """Writes map.png and map.nc (or series.*) of all readings; returns their paths, if any."""
-    grid = grid_of(data)
-    if grid is None:
-        return []
-    found = predict_grid(model, data, grid)
-    drawn = folder / (MAP if len(grid) == 2 else SERIES)
-    picture(found, data, drawn)
-    write_netcdf(drawn.with_suffix(".nc"), found)
-    return [drawn, drawn.with_suffix(".nc")]
-
-
 def picture(found: Any, data: Any, path: PathLike, observed: Any = None) -> None:
-    """Draws a field on a grid, and the readings that it comes from, as PNG."""
+    """Draws a field on a grid, and the readings that it comes from, as PNG.
+
+    Of a map at one moment the title says when, and only the readings of that moment are dots.
+    """
     from tfpn import figures
 
     readings = data.readings if observed is None else observed
@@ -154,8 +151,13 @@ def picture(found: Any, data: Any, path: PathLike, observed: Any = None) -> None
     if place.degrees:  # the grid's longitudes may go beyond 180
         west = float(found[place.points[0]].mean()) - 180.0  # of what is drawn
         shown[place.points[0]] = west + (shown[place.points[0]] - west) % 360.0
+    moment = None
+    if place.time is not None and found[place.time].ndim == 0:
+        moment = float(found[place.time])
     for channel, name in enumerate(readings.names):
         shown[name] = readings.values[:, channel]
+        if moment is not None:  # the other readings have other values
+            shown[name] = np.where(np.isclose(shown[place.time], moment), shown[name], np.nan)
     if data.columns.example is not None:
         labels = [str(label) for label in readings.examples]
         shown[data.columns.example] = np.array(labels, object)[readings.rows]
@@ -163,7 +165,12 @@ def picture(found: Any, data: Any, path: PathLike, observed: Any = None) -> None
     if place.degrees:
         middle = np.radians(np.mean(found[place.points[1]].values))
         aspect = 1.0 / max(np.cos(middle), 0.1)
-    figures.save(figures.field_map(found, shown, aspect=aspect), path)
+    figure = figures.field_map(found, shown, aspect=aspect)
+    if moment is not None:
+        stamped = place.has_stamps(data.readings.frame)
+        when = place.stamps([moment])[0] if stamped else f"{moment:g}"
+        figure.suptitle(f"{place.time} {when}", fontsize=10)
+    figures.save(figure, path)
 
 
 def table_at(model: Model, data: Any, frame: Any, observed: Any = None) -> dict[str, Any]:
@@ -223,10 +230,14 @@ def table_at(model: Model, data: Any, frame: Any, observed: Any = None) -> dict[
     return kept
 
 
-def drawable(data: Any) -> str:
-    """The name of a file that predictions at a table of places fit in."""
+def how_to_draw(data: Any, run: PathLike) -> str:
+    """The columns of a table of places that `table_at` needs, and the command for it."""
     place = data.columns.coordinates
-    return "map.png" if len(place.columns) - len(place.covariates) <= 2 else "found.csv"
+    names = ", ".join(place.columns)
+    if len(place.points) == 2 and place.time is not None:
+        names += f" ({place.time} has one value in a map)"
+    name = "map.png" if len(place.points) <= 2 else "found.csv"
+    return f"{names}: tfpn predict {run} TABLE --output {name}"
 
 
 def on_grid(data: Any, found: dict[str, Any]) -> Any:
@@ -237,7 +248,8 @@ def on_grid(data: Any, found: dict[str, Any]) -> Any:
         found: the columns of `table_at`. Places that are missing from the grid become NaN.
 
     Returns:
-        An xarray Dataset like that of `predict_grid`.
+        An xarray Dataset like that of `predict_grid`. If all places have the same time, it is a
+        coordinate without a dimension.
 
     Raises:
         ValueError: if the places do not form a grid of one or two coordinates.
@@ -245,9 +257,6 @@ def on_grid(data: Any, found: dict[str, Any]) -> Any:
     import pandas as pd
 
     place, example = data.columns.coordinates, data.columns.example
-    axes = [*place.points, *([] if place.time is None else [place.time])]
-    if len(axes) > 2:
-        raise ValueError(f"a grid has one or two coordinates, found {axes}; write a .csv.")
     frame = pd.DataFrame(found)
     if frame.empty:
         raise ValueError("the table has no row, so there is no place to predict at.")
@@ -255,6 +264,7 @@ def on_grid(data: Any, found: dict[str, Any]) -> Any:
         frame[place.points[0]] = _in_one_piece(frame[place.points[0]].to_numpy(np.float64))
     if place.time is not None:
         frame[place.time] = place.hours(frame)
+    axes, moment = _axes_of_grid(place, frame)
     if example is not None:
         frame[example] = frame[example].astype(str)
     keys = [*([] if example is None else [example]), *axes]
@@ -266,8 +276,25 @@ def on_grid(data: Any, found: dict[str, Any]) -> Any:
             f"{', '.join(axes)}. Give each place of a grid once, or write a .csv."
         )
     channels = [name + end for name in data.columns.values for end in ("", "_std")]
-    grid = frame.set_index(keys)[channels].to_xarray()
+    grid = frame.set_index(keys)[channels].to_xarray().assign_coords(moment)
     if example is not None:
         grid.attrs["example"] = example
     _say_start(grid, data)
     return grid
+
+
+def _axes_of_grid(place, frame):
+    """The columns that are axes of a grid, and a time that all places share, by its name."""
+    axes = [*place.points, *([] if place.time is None else [place.time])]
+    if place.points and place.time is not None:
+        times = frame[place.time].unique()
+        if len(times) == 1:
+            return axes[:-1], {place.time: times[0]}
+        if len(axes) == 3:
+            raise ValueError(
+                f"a map is of one moment, and column {place.time!r} holds {len(times)}: give "
+                "places with a single one and draw a map for each, or write a .csv."
+            )
+    if len(axes) > 2:
+        raise ValueError(f"a grid has one or two coordinates, found {axes}; write a .csv.")
+    return axes, {}

@@ -54,9 +54,9 @@ def train(
     """Trains the model of a recipe and writes a run folder.
 
     The folder receives recipe.toml (with every default), log.csv, backup/, model.keras and
-    result.json. For a table it also receives table.json, the checksum of the table. With matplotlib
-    it receives pictures: curves.png, for a classifier reliability.png and feature_maps.png, for
-    numbers qq.png, and for a field a map or a series.
+    result.json. For a table it also receives table.json, the checksum of the table, and for a field
+    map.nc or series.nc. With matplotlib it receives pictures: curves.png, for a classifier
+    reliability.png and feature_maps.png, for numbers qq.png, and for a field a map or a series.
 
     If the data set has no validation part, such as with ``validation_fraction=0``, all else trains,
     and log and result have no validation figures.
@@ -81,7 +81,8 @@ def train(
         test_average_precision and the same of the validation part
         (`tfpn.evaluation.classification_metrics`). For numbers and fields they are test_ and
         validation_ with rmse, mae, nll, crps and coverage_95
-        (`tfpn.evaluation.regression_metrics`). Workers other than the chief return None.
+        (`tfpn.evaluation.regression_metrics`). For several numbers test_by_target and
+        validation_by_target hold those of each; the others then mix their units. Workers other than the chief return None.
 
     Raises:
         RecipeError: if the recipe is not usable, or has a `patience` without a validation part.
@@ -198,9 +199,10 @@ def _measured(recipe, folder, model, data):
 
 
 def _draw(folder, model, data, predictions):
-    """Writes the pictures."""
+    """Writes the pictures, and a field on a grid."""
     if importlib.util.find_spec("matplotlib") is None:
         print("no pictures: install 'tfpn[plots]' for matplotlib", file=sys.stderr)
+        task_of(data).write(folder, model, data)
         return
     from tfpn import figures
 
@@ -236,11 +238,16 @@ def _result(recipe, folder, model, data, predictions):
     log = read_log(folder / LOG) if (folder / LOG).exists() else {"epoch": [], "seconds": []}
     return {
         "recipe": recipe.name,
-        **{f"test_{key}": test[key] for key in task.shown if key in test},
-        **{f"validation_{key}": validation[key] for key in task.chosen if key in validation},
+        **_named("test", test, task.shown),
+        **_named("validation", validation, task.chosen),
         "parameters": model.count_params(),
         "epochs": len(log["epoch"]),
         "seconds": round(sum(log["seconds"]), 1),
         "seed": training["seed"],
         "run": str(folder),
     }
+
+
+def _named(part, figures, names):
+    """Some figures of a part by their names in the result; with several numbers, those of each."""
+    return {f"{part}_{key}": figures[key] for key in (*names, "by_target") if key in figures}

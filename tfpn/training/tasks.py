@@ -14,9 +14,10 @@ import numpy as np
 from tfpn import evaluation, recipes
 from tfpn.training import field_outputs
 from tfpn.training.batches import HiddenBatches, lengths, some_of
+from tfpn.training.errors import RunError
 from tfpn.training.evaluation import class_probabilities
 from tfpn.training.fitting import compile_model, make_batches
-from tfpn.training.folder import FEATURE_MAPS, QQ, RELIABILITY
+from tfpn.training.folder import FEATURE_MAPS, MAP, QQ, RELIABILITY, SERIES
 from tfpn.types import Array, Model
 
 # With few examples, they are repeated to about so many batches in an epoch.
@@ -65,9 +66,33 @@ class _Task:
         """Measures the predictions of a part."""
         raise NotImplementedError
 
-    def draw(self, folder: Path, model: Model, data: Any, found: Any) -> list[Path]:
-        """Writes a run's pictures other than the learning curves; returns their paths."""
+    def main_picture(self, data: Any, found: Any) -> str:
+        """The name of the picture that ``tfpn figures --output`` writes under another name.
+
+        Raises:
+            RunError: if there is no such picture.
+        """
         raise NotImplementedError
+
+    def draw(
+        self, folder: Path, model: Model, data: Any, found: Any, main: Path | None = None
+    ) -> list[Path]:
+        """Writes a run's pictures other than the learning curves, and what `write` writes.
+
+        Args:
+            folder: where the pictures go.
+            model: the run's model.
+            data: the data set.
+            found: `predictions` of the test part, or None.
+            main: the file of the main picture. The default is its name in ``folder``.
+
+        Returns:
+            The paths of the files.
+        """
+        raise NotImplementedError
+
+    def write(self, folder: Path, model: Model, data: Any) -> None:
+        """Writes a run's results that need no matplotlib."""
 
 
 class Classification(_Task):
@@ -90,7 +115,10 @@ class Classification(_Task):
     def figures(self, found, part, bins=evaluation.BINS):
         return evaluation.classification_metrics(found, part.y, bins)
 
-    def draw(self, folder, model, data, found):
+    def main_picture(self, data, found):
+        return FEATURE_MAPS
+
+    def draw(self, folder, model, data, found, main=None):
         from tfpn import figures
 
         drawn = {folder / RELIABILITY: figures.reliability_diagram(found, data.test.y)}
@@ -98,7 +126,7 @@ class Classification(_Task):
         inputs = recipes.model_inputs(model, data.test)
         examples = {key: np.asarray(array[seen[:4]]) for key, array in inputs.items()}
         if len(seen) and examples["points"].shape[-1] <= 2:
-            drawn[folder / FEATURE_MAPS] = figures.feature_maps(model, examples)
+            drawn[main or folder / FEATURE_MAPS] = figures.feature_maps(model, examples)
         for path, picture in drawn.items():
             figures.save(picture, path)
         return list(drawn)
@@ -137,15 +165,24 @@ class _Numbers(_Task):
         }
         return {**whole, "by_target": each}
 
-    def draw(self, folder, model, data, found):
+    def main_picture(self, data, found):
+        if found is None or found[1] is None:
+            raise RunError(
+                "the run has no test part or no standard deviations, so there is no Q-Q plot: give "
+                "[data] a test_fraction and the model a box as pooling, or leave out --output"
+            )
+        return QQ
+
+    def draw(self, folder, model, data, found, main=None):
         from tfpn import figures
 
         if found is None or found[1] is None:
             return []
         measured = np.isfinite(data.test.y)
         residuals = (data.test.y - found[0])[measured]
-        figures.save(figures.qq_plot(residuals, found[1][measured]), folder / QQ)
-        return [folder / QQ]
+        path = main or folder / QQ
+        figures.save(figures.qq_plot(residuals, found[1][measured]), path)
+        return [path]
 
 
 class Regression(_Numbers):
@@ -215,16 +252,41 @@ class Field(_Numbers):
         found = interpolate(model, part.x, part.query, batch_size=batch_size)
         return found.mean, found.std
 
-    def draw(self, folder, model, data, found):
-        written = field_outputs.write_maps(folder, model, data)
-        if not written:
+    def main_picture(self, data, found):
+        grid = field_outputs.grid_of(data)
+        if grid is None:
+            raise RunError(
+                f"the data have covariates or more than two coordinates, so there is no map: leave "
+                f"out --output, or predict at a table of places with "
+                f"{field_outputs.how_to_draw(data, 'RUN')}"
+            )
+        return MAP if len(grid) == 2 else SERIES
+
+    def draw(self, folder, model, data, found, main=None):
+        drawn = super().draw(folder, model, data, found)
+        field, path = self._written(folder, model, data, main)
+        if field is None:
+            return drawn
+        field_outputs.picture(field, data, path)
+        return [*drawn, path, path.with_suffix(".nc")]
+
+    def write(self, folder, model, data):
+        self._written(folder, model, data)
+
+    def _written(self, folder, model, data, main=None):
+        """Writes the field on a grid as NetCDF; returns it with the path of its picture."""
+        grid = field_outputs.grid_of(data)
+        if grid is None:
             print(
                 "no map: the data have covariates or more than two coordinates. Predict at a table "
-                f"of places with {', '.join(data.columns.coordinates.columns)}: "
-                f"tfpn predict {folder} TABLE --output {field_outputs.drawable(data)}",
+                f"of places with {field_outputs.how_to_draw(data, folder)}",
                 file=sys.stderr,
             )
-        return [*super().draw(folder, model, data, found), *written]
+            return None, None
+        field = field_outputs.predict_grid(model, data, grid)
+        path = main or folder / self.main_picture(data, None)
+        field_outputs.write_netcdf(path.with_suffix(".nc"), field)
+        return field, path
 
 
 def regression(model: Model, x: Any, batch_size: int = 50) -> tuple[Array, Array | None]:
