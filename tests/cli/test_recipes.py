@@ -202,7 +202,7 @@ def test_models_with_statics_need_data_with_statics():
     resolved = recipes.resolve(recipe)
     data = recipes.load_data(resolved)
     model = recipes.build_model(resolved)
-    with pytest.raises(recipes.RecipeError, match="model.spatial_dim: found 1, but"):
+    with pytest.raises(recipes.RecipeError, match="spatial_dim: found 1, .*; take the model PNCNN"):
         recipes.check_data(resolved, model, data)
     flat = {**data.train.x, "points": data.train.x["points"][..., :1]}
     part = types.SimpleNamespace(x=flat, y=data.train.y)

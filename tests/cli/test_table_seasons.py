@@ -71,7 +71,7 @@ def test_the_command_forecasts_a_daily_pattern(table, all_eagerly):
     [
         (["season = [0]", 'time = "when"'], "season: found 0; give positive periods"),
         (["season = [24, -1.0]", 'time = "when"'], "season: found -1.0; give positive periods"),
-        (["season = 24", 'time = "when"'], "data.season: found 24 (int); give a value of type list"),
+        (["season = 24", 'time = "when"'], "season: found 24 (int); give a value of type list"),
         (['season = ["day"]', 'time = "when"'], "season: found 'day'; give a number"),
         (["season = [24]", 'points = ["x"]'], "season: found [24], but no time: name its"),
     ],

@@ -159,7 +159,10 @@ def _evaluate(options):
     loading.check_source(options, options.runs)
     outputs.check_outputs(
         [("--output", options.output), ("--table", options.table)],
-        [options.residuals or "", *(path for run in options.runs for path in loading.run_files(run))],
+        [
+            options.residuals or "",
+            *(path for run in options.runs for path in loading.run_files(run)),
+        ],
     )
     if options.residuals is not None:
         if options.table is not None:

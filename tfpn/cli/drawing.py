@@ -46,6 +46,7 @@ def draw(options):
 def _draw_numbers(options, model, recipe, data, output, place):
     """Draws what a run on numbers or of a field has."""
     from tfpn import training
+    from tfpn.training.folder import QQ
 
     for name in ("examples", "channels", "channel", "resolution"):
         if getattr(options, name) is not None:
@@ -56,8 +57,8 @@ def _draw_numbers(options, model, recipe, data, output, place):
     found = data.test and task.predictions(model, data.test, size)
     if output is not None:
         files: dict[str, Any] = {training.CURVES: place / training.CURVES, "--output": output}
-        if task.main_picture(data, found) != training.QQ:  # a field, whose NetCDF goes beside it
-            files |= {training.QQ: place / training.QQ, "its NetCDF": output.with_suffix(".nc")}
+        if task.main_picture(data, found) != QQ:  # a field, whose NetCDF goes beside it
+            files |= {QQ: place / QQ, "its NetCDF": output.with_suffix(".nc")}
         table = recipe.sections["data"]  # only tables have other tasks than classification
         inputs = [*run_files(options.run), Path(table.get("data_dir") or "") / table["file"]]
         outputs.check_outputs(files.items(), inputs)

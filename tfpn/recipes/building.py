@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from tfpn.contract import KEYS
+from tfpn.recipes.arguments import arguments_of
 from tfpn.recipes.checking import loader, model_class
 from tfpn.recipes.reading import Recipe, RecipeError
 from tfpn.types import Array, Model
@@ -60,7 +61,9 @@ def check_data(recipe: Recipe, model: Model, data: Any) -> None:
     ):
         found, wanted = model.input[array].shape[-1], parts[0].x[array].shape[-1]
         if found != wanted:
-            refuse(key, found, f"{what.format(wanted)}; give {wanted}")
+            fixed = key not in arguments_of(model_class(recipe))
+            advice = "take the model PNCNN" if fixed else f"give {wanted}"
+            refuse(key, found, f"{what.format(wanted)}; {advice}")
     for key in model.input:
         if key not in KEYS and not hasattr(parts[0], key):
             raise RecipeError(

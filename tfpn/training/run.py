@@ -82,7 +82,8 @@ def train(
         (`tfpn.evaluation.classification_metrics`). For numbers and fields they are test_ and
         validation_ with rmse, mae, nll, crps and coverage_95
         (`tfpn.evaluation.regression_metrics`). For several numbers test_by_target and
-        validation_by_target hold those of each; the others then mix their units. Workers other than the chief return None.
+        validation_by_target hold those of each; the others then mix their units. Workers other than
+        the chief return None.
 
     Raises:
         RecipeError: if the recipe is not usable, or has a `patience` without a validation part.
