@@ -61,6 +61,11 @@ def test_the_command_forecasts_a_daily_pattern(table, all_eagerly):
     refused(command("figures", table / "season", "--output", table / "own.csv"), "is the input")
     outcome = command("train", "--resume", "--output", table / "season")
     assert outcome.status == 0, outcome.err
+    saved = table / "plain" / "recipe.toml"  # as of a version without seasons
+    saved.write_text(saved.read_text().replace("season = []\n", ""))
+    assert "season" not in saved.read_text()
+    outcome = command("train", "--resume", "--output", table / "plain")
+    assert outcome.status == 0, outcome.err
     recipe = write_recipe(table, *lines, "season = [12]")
     changed = command("train", recipe, "--resume", "--output", table / "season")
     refused(changed, "recipe")

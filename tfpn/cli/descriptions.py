@@ -35,6 +35,7 @@ A recipe for your own CSV or Parquet table, stations.toml, beside the table:
   degrees = true
   example = "month"                     # leave it out if all rows are one map
   values = ["temperature", "rain"]      # an empty cell was not read
+  # season = [24]                       # periods of the time, such as the hours of a day
   # targets = ["age"]                   # to predict a number of each example instead
   # labels = "species"                  # or to predict its class
 

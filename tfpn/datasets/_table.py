@@ -258,7 +258,7 @@ def table(
     frame = table_files.read_table(path)
     series = [*([] if example is None else [example]), *split_by]
     place = tables.Coordinates(
-        points, time, covariates, degrees, time_zone, origin, series, season=season
+        points, time, covariates, degrees, time_zone, origin, series, season=tuple(season)
     )
     columns = Columns(place, list(values), example, list(targets), labels, variance, from_start)
     readings = columns.read(frame)

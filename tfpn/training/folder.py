@@ -59,7 +59,8 @@ def _prepare_folder(recipe, folder, resume, overwrite, data):
         for backup in (folder / BACKUP).glob("*.weights.h5"):
             backup.unlink()
     elif resume:
-        changes = recipes.differences(recipes.load(path), recipe)
+        # A run of an older version lacks the keys that are new.
+        changes = recipes.differences(recipes.resolve(recipes.load(path)), recipe)
         if changes:
             raise RunError(
                 f"cannot resume {folder} with another recipe: {'; '.join(changes)}. "
