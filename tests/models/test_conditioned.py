@@ -88,6 +88,8 @@ def test_what_cannot_be_taken_in_is_named(adapted):
         field.update(points[:1], values[:1])
     with pytest.raises(ValueError, match="query: found the shape"):
         field.predict(query[..., :1])
+    with pytest.raises(ValueError, match="query: .* squares float32 cannot hold"):
+        field.predict(np.full_like(query, 1e39))
     assert field.predict(query[:, :0]).mean().shape == (2, 0, values.shape[-1])
     with pytest.raises(TypeError, match="observations"):
         model.conditioned(points)
