@@ -29,8 +29,8 @@ def representation(fields, dim=2):
     def matrix(t):
         blocks = []
         for m, copies in fields:
-            c, s = np.cos(m * t), np.sin(m * t)
-            blocks += [np.eye(1) if m == 0 else np.array([[c, -s], [s, c]])] * copies
+            c, s = np.cos(int(str(m)[0]) * t), np.sin(int(str(m)[0]) * t)
+            blocks += [np.eye(1) if m in (0, "0-") else np.array([[c, -s], [s, c]])] * copies
         return scipy.linalg.block_diag(*blocks)
 
     return matrix

@@ -6,8 +6,9 @@ examples of exact readings and checked by `tfpn.check_equivariance` at random an
 after training. White noise is the hardest signal: nothing of it is explained by its neighbours.
 
     python -m benchmarks.equivariance_error.run
+    python -m benchmarks.equivariance_error.run --dim 3 --copies 4 --blocks 2 --rotations 1000
 
-writes errors.csv beside the program: largest errors relative to the largest output.
+The second is for small networks in space. The program writes errors.csv beside the program: largest errors relative to the largest output.
 """
 
 import argparse
@@ -19,16 +20,18 @@ import numpy as np
 
 import tfpn
 from benchmarks.tables import append_rows
-from equivariance import SO2
+from equivariance import SO2, SO3
 
-COLUMNS = ("dtype", "model", "signal", "points", "seed", "steps", "mean_error", "variance_error")
-DISC = {"centre": (0.5, 0.5), "radius": 0.7}
+COLUMNS = (
+    "dim", "rotations", "copies", "blocks", "dtype", "model", "signal", "points", "seed", "steps",
+    "mean_error", "variance_error",
+)  # fmt: skip
 
 
-def readings(signal, points, channels, seed):
-    """Exact readings of three fields in the unit square."""
+def readings(signal, points, dim, channels, seed):
+    """Exact readings of three fields in the unit square or cube."""
     rng = np.random.default_rng(seed)
-    where = rng.uniform(size=(3, points, 2))
+    where = rng.uniform(size=(3, points, dim))
     values = rng.normal(size=(3, points, channels))
     if signal == "smooth":
         phases = rng.uniform(0, 6, size=(3, 1, channels))
@@ -36,19 +39,24 @@ def readings(signal, points, channels, seed):
     return {"points": where, "values": values, "variance": np.zeros_like(values)}
 
 
-def problem(model, signal, points, seed, dtype):
+def problem(model, signal, points, seed, options):
     """The network, its input and targets."""
-    rng = np.random.default_rng(seed + 1000)
+    rng, dim, dtype = np.random.default_rng(seed + 1000), options.dim, options.dtype
+    common = {
+        "spatial_dim": dim, "copies": options.copies, "num_blocks": options.blocks, "seed": seed,
+        "dtype": dtype,
+    }  # fmt: skip
     if model == "classifier":
-        network = tfpn.models.SteerablePNCNN(10, pooling=DISC, seed=seed, dtype=dtype)
-        x, y = readings(signal, points, 1, seed), rng.integers(10, size=3)
+        ball = {"centre": (0.5,) * dim, "radius": 0.7}
+        network = tfpn.models.SteerablePNCNN(10, pooling=ball, **common)
+        x, y = readings(signal, points, dim, 1, seed), rng.integers(10, size=3)
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     else:
         network = tfpn.models.SteerablePNCNN(
-            None, in_fields={1: 1}, out_fields={0: 1, 1: 1}, seed=seed, dtype=dtype
+            None, in_fields={1: 1}, out_fields={0: 1, 1: 1}, **common
         )
-        x, y = readings(signal, points, 2, seed), rng.normal(size=(3, 10, 3))
-        x["query"] = rng.uniform(size=(3, 10, 2))
+        x, y = readings(signal, points, dim, dim, seed), rng.normal(size=(3, 10, 1 + dim))
+        x["query"] = rng.uniform(size=(3, 10, dim))
         loss = "mse"
     network.compile(keras.optimizers.Adam(3e-3), loss)
     return network, {key: array.astype(dtype) for key, array in x.items()}, y
@@ -62,20 +70,26 @@ def main(arguments=None):
     parser.add_argument("--signals", nargs="+", default=["white noise", "smooth"])
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--dim", type=int, choices=(2, 3), default=2)
+    parser.add_argument("--rotations", type=int, default=3)
+    parser.add_argument("--copies", type=int, default=26)
+    parser.add_argument("--blocks", type=int, default=4)
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "errors.csv")
     options = parser.parse_args(arguments)
     keras.config.set_floatx(options.dtype)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     settings = (options.seeds, options.points, options.signals, ("classifier", "regressor"))
     for seed, points, signal, name in itertools.product(*settings):
-        model, x, y = problem(name, signal, points, seed, options.dtype)
+        model, x, y = problem(name, signal, points, seed, options)
         model.adapt(x)
         for steps in (0, options.steps):
             if steps:
                 model.fit(x, y, epochs=steps, batch_size=3, verbose=0)
-            found = tfpn.check_equivariance(model, x, SO2, n=3).errors
+            group = SO2 if options.dim == 2 else SO3
+            found = tfpn.check_equivariance(model, x, group, n=options.rotations).errors
             errors = [f"{found[key]:.1e}" for key in ("values", "variance")]
-            row = [options.dtype, name, signal, points, seed, steps, *errors]
+            sizes = [options.dim, options.rotations, options.copies, options.blocks]
+            row = [*sizes, options.dtype, name, signal, points, seed, steps, *errors]
             append_rows(options.output, COLUMNS, [dict(zip(COLUMNS, row, strict=True))])
             print(*row, flush=True)
 

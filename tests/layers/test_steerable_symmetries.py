@@ -13,7 +13,7 @@ from tfpn.models import SteerablePNCNN
 
 # The group, its elements, and representations: the input, the blocks, what flows act on, the
 # output. Each holds its parts in the order of the frequencies.
-C5, D5 = Cyclic(5), Dihedral(5)
+C3, C4, C5, D4, D5 = Cyclic(3), Cyclic(4), Cyclic(5), Dihedral(4), Dihedral(5)
 
 
 def random_elements(group, count=4):
@@ -38,6 +38,9 @@ CASES = {
     ),
     "C5": (C5, floats(C5), "0", "2x(0 + 1)", "0 + 1", "0 + 1"),
     "D5": (D5, floats(D5), "0 + 0-", "2x0 + 2x0- + 2x1", "0 + 0- + 1", "0- + 1"),
+    "C4": (C4, floats(C4), "0", "2x(0 + 1)", "2x0 + 1", "0 + 1"),
+    "D4": (D4, floats(D4), "0 + 0-", "2x0 + 2x0- + 2x1", "0 + 0- + 1", "0- + 1"),
+    "C3": (C3, floats(C3), "0 + 1", "2x(0 + 1)", "0 + 1", "0 + 1"),
     "SO3": (SO3, random_elements(SO3, 2), "0", "2x0 + 1", "2x0 + 1", "1"),
 }
 every_group = pytest.mark.parametrize("name", CASES)
@@ -190,7 +193,7 @@ def test_types_are_read_in_every_form():
         ({"flow": 3}, r"flow must be a representation such as '2x0 \+ 1', or a Keras layer"),
         ({"flow": "0"}, r"fields .* has the frequencies \[1, 2\], but flow, '0', acts only on"),
         ({"flow": "0 + 1 + 0-"}, "flow is no representation of SO2: SO2 has no reflections"),
-        ({"group": "C6"}, r"group C6 allows flows on .* C<n> with n of at least 7"),
+        ({"group": "C3"}, r"group C3 cannot tell .* Give frequencies up to 1 .* group='SO2'"),
         ({"group": "D4", "fields": "0 + 2-"}, r"fields '0 \+ 2-': D4 has frequency 2-"),
         ({"group": "O3"}, "group must be one of SO2.* Unknown group 'O3'"),
         ({"group": 3}, "group must be a name or a group"),

@@ -5,12 +5,12 @@ import pytest
 import slow_steerable as slow
 import tensorflow as tf
 
-from equivariance import O2, SO2, SO3, Cyclic, Dihedral, solve_generators, verify
-from tfpn.math import coupled_kernel
+from equivariance import O2, SO2, SO3, Cyclic, Dihedral, solve_generators
 from tfpn.math.arguments import read_observed
 from tfpn.math.steerable import count_channels, steerable_convolve
 from tfpn.math.steerable.fields import part_channels, read_fields, read_frequencies
 from tfpn.math.steerable.groups import read_group
+from tfpn.math.steerable.kernels import steerable_kernel
 from tfpn.math.steerable.operator import SteerableOperator
 from tfpn.math.waves import Waves
 
@@ -22,6 +22,10 @@ CASES = {
     ),
     "two of each": (SO2, (0, 0, 1, 1), ((0, 3), (1, 1)), ((0, 1), (1, 2))),
     "two scalars in space": (SO3, (0, 0, 1), ((0, 3),), ((0, 1), (1, 1))),
+    "C4": (Cyclic(4), (0, 0, 1), ((0, 3), (1, 1)), ((0, 1), (1, 2))),
+    "D4": (Dihedral(4), (0, "0-", 1), ((0, 1), ("0-", 1), (1, 2)), ((0, 1), ("0-", 1), (1, 1))),
+    "C3": (Cyclic(3), (0, 1), ((0, 1), (1, 1)), ((0, 1), (1, 1))),
+    "D3": (Dihedral(3), (0, 1), ((0, 2), (1, 1)), ((0, 1), (1, 1))),
 }  # fmt: skip
 every_case = pytest.mark.parametrize("name", CASES)
 # The slow version's frequencies. The kernel's spectrum is 1e-14 at the cutoff in space, and points
@@ -41,7 +45,7 @@ def problem(name, count=2, size=5):
     query = np.concatenate([points[:, :1], SIZE[dim] * rng.uniform(size=(1, 2, dim))], axis=1)
     weights = {}
     for m, number in fields_out:
-        parts = (2,) if group is SO2 and m else ()
+        parts = (2,) if m and read_group(group).mixes_by_complex_numbers(m) else ()
         weights[m] = rng.normal(size=(*parts, count * frequencies.count(m), copies, number))
     return (points, rng.normal(size=variance.shape), variance, query), {
         "fields_in": fields_in,
@@ -49,6 +53,7 @@ def problem(name, count=2, size=5):
         "frequencies": frequencies,
         "weights": weights,
         "bias": rng.normal(size=dict(fields_out)[0]),
+        "order": getattr(group, "order", None),
     }, slow.generators(frequencies, count, dim=dim, group=group, length=REACH[dim])  # fmt: skip
 
 
@@ -57,6 +62,7 @@ def test_equals_dense_matrices(name):
     given, arguments, flows = problem(name)
     mean, variance, _ = steerable_convolve(*given, **arguments, **flows, **PRIOR, noise="channel")
     dim = given[0].shape[-1]
+    arguments.pop("order")
     expected, covariance = slow.convolve(
         *(part[0] for part in given), **arguments, flows=flows, **PRIOR, **LATTICE[dim]
     )
@@ -77,7 +83,7 @@ def test_draws_take_the_same_operator(name):
         {m: tf.constant(w) for m, w in arguments["weights"].items()},
         tuple(map(tf.constant, orders)),
         tf.constant(arguments["bias"]),
-        *(arguments[n] for n in ("fields_in", "fields_out", "frequencies")),
+        *(arguments[n] for n in ("fields_in", "fields_out", "frequencies", "order")),
     )
     observed = read_observed(*given[:3], **PRIOR)
     columns = observed.values[:, None]
@@ -113,7 +119,7 @@ def test_fields_are_dealt_out_to_the_parts_of_rho():
 @pytest.mark.parametrize("n", range(1, 7))
 @pytest.mark.parametrize("finite, whole", [(Cyclic, SO2), (Dihedral, O2)])
 def test_finite_groups_have_more_generators_unless_their_order_is_high(finite, whole, n):
-    """The bound that `FieldGroup.check_generators` knows, against the exact solver."""
+    """The bound that `FieldGroup.flow_order` knows, against the exact solver."""
     group = finite(n)
     for highest in range((n + 1) // 2):  # a frequency of n / 2 has one channel
         frequencies = tuple(range(highest + 1))
@@ -124,32 +130,81 @@ def test_finite_groups_have_more_generators_unless_their_order_is_high(finite, w
             for g in (whole, group)
         )
         assert all(few[order] <= many[order] for order in few)
-        if few == many:
-            read_group(group).check_generators(frequencies)
-            assert n > 2 * highest + 2
-        else:
-            with pytest.raises(ValueError, match=f"group {group.name} allows flows"):
-                read_group(group).check_generators(frequencies)
+        found = read_group(group).flow_order(frequencies)
+        assert found == (None if few == many else n)
+        assert (found is None) == (n > 2 * highest + 2)
 
 
-def test_flows_that_prefer_directions_have_no_profiles():
-    """What is refused cannot be held: a kernel of C4 turns by 90 degrees, but not by 45."""
-    channels = Cyclic(4).irrep(0) + Cyclic(4).irrep(1)
-    solution = solve_generators(channels)
-    parameters = solution.parameterization("dissipative")
-    generator = parameters.generator(parameters.initial(0, length=0.3))
-    assert verify(generator, channels) and not verify(generator, SO2.irrep(0) + SO2.irrep(1))
-    flow = dict(zip(("zeroth_order", "first_order", "second_order"), generator, strict=True))
-    x = np.array([[0.3, 0.1]])
+def flow_of(group, frequencies, length):
+    """A random flow of a group by its name, and its representation."""
+    rho = read_group(group).representation(frequencies)
+    parameters = solve_generators(rho).parameterization("dissipative")
+    generator = parameters.generator(parameters.initial(0, length=length))
+    names = ("zeroth_order", "first_order", "second_order")
+    return rho, dict(zip(names, (np.asarray(part, float) for part in generator), strict=True))
+
+
+FINITE = {
+    "C4": (0, 1, 2),
+    "D4": (0, "0-", 1, 2),
+    "C3": (0, 1),
+    "D3": (0, "0-", 1),
+    "C2": (0, 1),
+    "D2": (0, "0-", 1),
+    "C5": (0, 2),
+}
+every_finite_group = pytest.mark.parametrize("name", FINITE)
+
+
+@every_finite_group
+@pytest.mark.parametrize("both_sides", [False, True])
+@pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-12), ("float32", 2e-6)])
+def test_kernels_that_prefer_directions_equal_a_sum_over_frequencies(
+    name, both_sides, dtype, tolerance
+):
+    _, flow = flow_of(name, FINITE[name], 0.3)
+    x = np.concatenate([np.zeros((1, 2)), 0.5 * np.random.default_rng(0).normal(size=(6, 2))])
+    found = steerable_kernel(
+        x.astype(dtype), np.zeros(2, dtype), **PRIOR, **flow, frequencies=FINITE[name],
+        both_sides=both_sides, order=int(name[1:]),
+    )  # fmt: skip
+    xi, symbols, weights = slow.lattice_symbols({k: v[None] for k, v in flow.items()}, 0.3)
+    symbol = symbols[0] @ symbols[0].conj().swapaxes(1, 2) if both_sides else symbols[0]
+    waves = PRIOR["signal_std"] ** 2 * weights * np.exp(1j * x @ xi.T)
+    expected = np.einsum("pq,qrs->prs", waves, symbol).real
+    assert np.max(np.abs(found - expected)) < tolerance * np.max(np.abs(expected))
+
+
+@every_finite_group
+@pytest.mark.parametrize("length", [0.3, 30.0])
+def test_kernels_turn_exactly_by_the_group_whatever_the_tables_resolve(name, length):
+    """And not by half of its smallest angle."""
+    frequencies = FINITE[name]
+    rho, flow = flow_of(name, frequencies, length)
+    x = np.random.default_rng(0).normal(size=(10, 2))
 
     def kernel(x):
-        return coupled_kernel(x, np.zeros(2), **flow, **PRIOR).numpy()
+        return steerable_kernel(
+            x, np.zeros(2), **PRIOR, **flow, frequencies=frequencies, order=int(name[1:])
+        ).numpy()
 
-    for angle, largest in ((np.pi / 2, 1e-12), (np.pi / 4, None)):
-        turn = SO2.irrep(1).matrix(angle)
-        rho = (SO2.irrep(0) + SO2.irrep(1)).matrix(angle)
-        error = np.max(np.abs(kernel(x @ turn.T) - rho @ kernel(x) @ rho.T))
-        assert error < largest if largest else error > 0.01
+    expected = kernel(x)
+    for element in rho.group.elements():
+        turn, matrix = np.array(element.matrix, float), np.array(rho.matrix(element), float)
+        turned = matrix @ expected @ matrix.T
+        assert np.max(np.abs(kernel(x @ turn.T) - turned)) < 1e-13 * np.max(np.abs(expected))
+    angle = np.pi / int(name[1:])
+    turn = slow.representation(((1, 1),))(angle)
+    matrix = slow.representation([(m, 1) for m in frequencies])(angle)
+    error = np.max(np.abs(kernel(x @ turn.T) - matrix @ expected @ matrix.T))
+    assert error > 1e-3 * np.max(np.abs(expected))
+
+
+def test_frequencies_that_a_group_cannot_tell_apart():
+    for group, frequencies in (("C4", (0, 1, 3)), ("D3", (0, 2)), ("C1", (0,))):
+        with pytest.raises(ValueError, match=f"group {group} cannot tell the frequencies"):
+            read_group(group).check_frequencies(frequencies)
+    read_group("C4").check_frequencies((0, 1, 2))
 
 
 def test_texts_of_every_group():

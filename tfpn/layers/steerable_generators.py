@@ -64,7 +64,7 @@ class Generators(Mixin):
             one, length_scale = (tf.constant(t, tf.float64) for t in (1.0, self.length_scale))
             kernel = Kernel(one, length_scale, read_mixture(self.prior_kernel))
             c, b, s = initial
-            harmonics = harmonics_of(self.spatial_dim)
+            harmonics = self._harmonics()
             flows = [
                 harmonics.flow_type(c, b, s, self.frequencies, std, length, tf.float64)
                 for std, length in kernel.terms()
@@ -85,6 +85,9 @@ class Generators(Mixin):
         inputs = self.num_basis * len(kind) * copies
         parts = len(self._weight_parts(frequency)) + 1
         return np.sqrt(kept ** (-2.0 / 3.0) / (parts * inputs))
+
+    def _harmonics(self):
+        return harmonics_of(self.spatial_dim, self.group.flow_order(self.frequencies))
 
     def _reset_flows(self):
         if self.flows:  # given flows keep their weights
@@ -116,8 +119,7 @@ class Generators(Mixin):
         dtype = tf.as_dtype(self.algebra_dtype)
         # The term of the shortest length scale: in its units the reach is largest.
         std, length = min(self._kernel().terms(), key=lambda term: float(term[1]))
-        flow_type = harmonics_of(self.spatial_dim).flow_type
-        flows = flow_type(*self.generators(), self.frequencies, std, length, dtype)
+        flows = self._harmonics().flow_type(*self.generators(), self.frequencies, std, length, dtype)
         return float(flows.reach), flows.resolution.reaches[-1]
 
 

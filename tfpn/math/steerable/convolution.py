@@ -73,6 +73,7 @@ def steerable_convolve(
     marginal_likelihood_trains: Trains = "all",
     with_variance: Tensor = True,
     double_precision: bool = True,
+    order: int | None = None,
 ) -> Any:
     """Applies K equivariant flows to GP posteriors and mixes channels: mean and block variance.
 
@@ -115,6 +116,7 @@ def steerable_convolve(
         double_precision: whether to compute float32 in float64 inside, with float64's tables and
             least noise variance. If observations are not smooth, weights of both signs nearly
             cancel in the mean. It has no effect in float64.
+        order: n of flows on the plane that commute only with C_n or D_n, None for all rotations.
 
     Returns:
         mean [B, M, c_out], variance [B, M, c_out] (or None), the same in all channels of a block,
@@ -165,6 +167,7 @@ def steerable_convolve(
         generator=(zeroth_order, first_order, second_order),
         bias=bias,
         with_variance=with_variance,
+        order=order,
     )
 
 
@@ -184,6 +187,7 @@ def _convolve_fields(
     generator,
     bias,
     with_variance,
+    order=None,
 ):
     dtype = observed.values.dtype
 
@@ -198,10 +202,10 @@ def _convolve_fields(
         raise ValueError(
             f"points has shape {points.shape} and query {query.shape}: the last axes must agree."
         )
-    harmonics, frequencies = harmonics_of(dim), tuple(frequencies)
+    harmonics, frequencies = harmonics_of(dim, order), tuple(frequencies)
     variance = shared_in_blocks(observed.variance, fields_in, dim)
     observed = dataclasses.replace(observed, variance=variance)
-    flows = flows_of_terms(prior, frequencies, generator, dtype, dim)
+    flows = flows_of_terms(prior, frequencies, generator, dtype, harmonics)
     if not {m for m, _ in (*fields_in, *fields_out)} <= set(frequencies):
         raise ValueError(
             f"frequencies must include all those of fields_in {fields_in} and fields_out "
@@ -268,8 +272,9 @@ def shared_in_blocks(variance, fields_in, dim=2):
         return tf.identity(found)
 
 
-def flows_of_terms(kernel, frequencies, generator, dtype, dim):
+def flows_of_terms(kernel, frequencies, generator, dtype, harmonics):
     """The `Flows` of each Gaussian term of the kernel."""
+    dim = harmonics.dim
     zeroth_order, first_order, second_order = generator
     first_order = tf.convert_to_tensor(first_order)
     generator = read_generator(
@@ -284,8 +289,7 @@ def flows_of_terms(kernel, frequencies, generator, dtype, dim):
     terms = kernel.cast(dtype).terms()
     zeroth_order, first_order, second_order = generator
     orders = zeroth_order, first_order, second_order, tuple(frequencies)
-    flow_type = harmonics_of(dim).flow_type
-    return [flow_type(*orders, std, length, dtype) for std, length in terms]
+    return [harmonics.flow_type(*orders, std, length, dtype) for std, length in terms]
 
 
 def _check_weights(weights, fields_out, frequencies, sizes, inside, dim):

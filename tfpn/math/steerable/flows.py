@@ -3,6 +3,7 @@
 import abc
 import math
 
+import numpy as np
 import tensorflow as tf
 
 from tfpn.math.steerable.radial import RESOLUTION, quadrature, series_matrix
@@ -20,7 +21,8 @@ class Flows(abc.ABC):
 
     Attributes:
         dim: d.
-        axis: the axis along which the symbols are computed; equivariance gives all others.
+        directions: unit vectors [A, d] along which the symbols are computed; equivariance gives
+            all others.
         count: K.
         reach: distance, in length scales, beyond which the kernel under all flows has decayed.
         unit: L, the tables' unit of length: the length scale, or more if a flow reaches farther
@@ -30,7 +32,9 @@ class Flows(abc.ABC):
     """
 
     dim: int
-    axis: int
+    directions: np.ndarray
+    # Whether singular values of B come in pairs, because a rotation by pi changes its sign.
+    _paired = True
 
     def __init__(self, zeroth_order, first_order, second_order, frequencies, signal_std,
                  length_scale, dtype):  # fmt: skip
@@ -39,7 +43,12 @@ class Flows(abc.ABC):
         signal_std, length_scale = (
             tf.cast(tf.convert_to_tensor(t, dtype), tf.float64) for t in (signal_std, length_scale)
         )
-        along = first_order[:, self.axis], second_order[:, self.axis, self.axis]
+        one = self.directions
+        two = one[:, :, None] * one[:, None]
+        along = (
+            tf.einsum("ai,kirs->akrs", tf.constant(one), first_order),
+            tf.einsum("aij,kijrs->akrs", tf.constant(two), second_order),
+        )
         self.reach = self._reach(*along, length_scale)
         reaches = tf.constant(self.resolution.reaches, tf.float64)
         farther = tf.maximum(self.reach / reaches[-1], tf.ones([], tf.float64))
@@ -48,9 +57,11 @@ class Flows(abc.ABC):
         self.count = first_order.shape[0]
         nodes, self._weights = quadrature(self.resolution, self.dim)
         radii = nodes / self.unit
-        # M(i r e) = C + i r B - r^2 S, [Q, K, r, r]
+        # M(i r e) = C + i r B - r^2 S, [A Q, K, r, r]
         r = radii[:, None, None, None]
-        exponent = tf.complex(zeroth_order - tf.square(r) * along[1], r * along[0])
+        first, second = (part[:, None] for part in along)
+        exponent = tf.complex(zeroth_order - tf.square(r) * second, r * first)
+        exponent = tf.reshape(exponent, [-1, *zeroth_order.shape])
         self._symbols = self._exponentials(exponent)
         # The transform of the kernel over that of the plane waves, for integrals over u^(d-1) du.
         amplitude = tf.square(signal_std) * tf.pow(length_scale / self.unit, float(self.dim))
@@ -63,7 +74,7 @@ class Flows(abc.ABC):
 
     @abc.abstractmethod
     def _exponentials(self, exponent):
-        """exp of [Q, K, r, r], as a list of blocks [..., n, n]."""
+        """exp of [A Q, K, r, r], as a list of blocks [..., n, n]."""
 
     @abc.abstractmethod
     def prior(self, group, kind):
@@ -84,10 +95,9 @@ class Flows(abc.ABC):
         )
 
         def norm(matrices):
-            return tf.sqrt(tf.reduce_max(tf.reduce_sum(tf.square(matrices), axis=[1, 2])))
+            return tf.sqrt(tf.reduce_max(tf.reduce_sum(tf.square(matrices), axis=[-2, -1])))
 
-        # Singular values of B come in pairs, because a rotation by pi changes its sign.
-        speed = norm(first_order) / math.sqrt(2.0)
+        speed = norm(first_order) / (math.sqrt(2.0) if self._paired else 1.0)
         spread = tf.sqrt(tf.square(length_scale) + 2.0 * norm(second_order))
         return (speed + self.resolution.margin * spread) / length_scale
 

@@ -39,7 +39,7 @@ class GeneratorFamily:
         from equivariance import solve_generators
         from equivariance.second_order import second_order
 
-        group.check_generators(frequencies)
+        group.check_frequencies(frequencies)
         self._second_order, self._dim = second_order, group.dim
         rho = group.representation(frequencies)
         found = solve_generators(rho).parameterization(constraint)

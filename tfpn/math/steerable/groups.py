@@ -1,12 +1,14 @@
 """The groups that act on fields: all rotations, with or without reflections, or finite ones.
 
-A convolution's kernels depend on the distance and turn with the direction
-(`tfpn.math.steerable.plane`), which holds for flows that commute with all rotations. A finite group
-has more generators unless its order is high enough. A generator has two derivatives at most. So it
-maps frequency m' to fields that turn by m' - 2 to m' + 2 times the angle. C_n cannot tell the
-frequencies q and q + n of this turn apart. With frequencies up to m the difference of two turns is
-at most 2 m + 2. So for n > 2 m + 2 the generators of C_n are those of SO(2), and those of D_n are
-those of O(2).
+A finite group has more generators than all rotations unless its order is high enough. A generator
+has two derivatives at most. So it maps frequency m' to fields that turn by m' - 2 to m' + 2 times
+the angle. C_n cannot tell the frequencies q and q + n of this turn apart. With frequencies up to m
+the difference of two turns is at most 2 m + 2. So for n > 2 m + 2 the generators of C_n are those
+of SO(2), and those of D_n are those of O(2). For smaller n there are generators that prefer
+directions, and the kernels turn by q + n j times the angle for all j (`tfpn.math.steerable.plane`).
+
+C_n turns a pair of the frequency n / 2 by the signs of its rotations, so its two channels are
+fields by themselves. They stay together here, as for all rotations.
 """
 
 import dataclasses
@@ -57,32 +59,39 @@ class FieldGroup:
             raise ValueError(
                 f"{self.name} has frequency {irrep}, a channel that only changes sign. Rotations "
                 "by other angles do not act on such a channel, so no layer takes it; give "
-                f"frequencies below {m}."
+                f"frequencies below {m}, or a dict such as {{{m}: 1}} for pairs of such channels."
             )
         return PSEUDOSCALAR if parity == [-1] and m == 0 else m
 
-    def irrep(self, frequency: int | str) -> Any:
-        """The irreducible representation of a frequency, of `continuous`."""
-        group = equivariance_group(self.continuous)
-        return group.irrep(0, parity=-1) if frequency == PSEUDOSCALAR else group.irrep(frequency)
+    def flow_order(self, frequencies: tuple) -> int | None:
+        """n if the group's flows on these frequencies may prefer directions, else None."""
+        highest = max(map(turns, frequencies))
+        return None if self.order is None or self.order > 2 * highest + 2 else self.order
 
     def representation(self, frequencies: tuple) -> Any:
-        """The sum of the irreducible representations of some frequencies, of `continuous`."""
-        first, *others = map(self.irrep, frequencies)
-        return sum(others, first)
+        """What acts on some frequencies: of `continuous`, if the generators are the same."""
+        finite = self.flow_order(frequencies) is not None
+        group = equivariance_group(self.name if finite else self.continuous)
+        parts = []
+        for m in frequencies:
+            if m == PSEUDOSCALAR:
+                parts.append(group.irrep(0, parity=-1))
+            elif finite and m and 2 * m == self.order:
+                signs = ({"parity": 1}, {"parity": -1}) if self.reflections else ({}, {})
+                parts += [group.irrep(m, **sign) for sign in signs]
+            else:
+                parts.append(group.irrep(m))
+        return sum(parts[1:], parts[0])
 
-    def check_generators(self, frequencies: tuple) -> None:
-        """Raises ValueError if the group has generators that do not commute with all rotations."""
+    def check_frequencies(self, frequencies: tuple) -> None:
+        """Raises ValueError for frequencies that the group cannot tell from lower ones."""
         highest = max(map(turns, frequencies))
-        if self.order is None or self.order > 2 * highest + 2:
-            return
-        raise ValueError(
-            f"group {self.name} allows flows on the frequencies {tuple(frequencies)} that prefer "
-            "some directions. The kernels of these layers depend on the distance and turn with "
-            f"the direction, so they cannot hold such flows. Give group={self.continuous!r}, whose "
-            f"layers commute with {self.name} too, or {self.name[0]}<n> with n of at least "
-            f"{2 * highest + 3}, or lower frequencies."
-        )
+        if self.order is not None and (2 * highest > self.order or self.order == 1):
+            raise ValueError(
+                f"group {self.name} cannot tell the frequencies {tuple(frequencies)} apart. Give "
+                f"frequencies up to {self.order // 2} and n of at least 2, or a group of all "
+                f"rotations, group={self.continuous!r}, whose layers commute with {self.name} too."
+            )
 
 
 ALL_ROTATIONS = {2: FieldGroup("SO2"), 3: FieldGroup("SO3", dim=3)}

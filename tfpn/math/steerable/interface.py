@@ -23,7 +23,7 @@ class Harmonics:
 
     Attributes:
         dim: of space.
-        flow_type: the class of its `Flows`.
+        flow_type: makes its `Flows`.
         groups: ``groups(outs, insides)``, all groups for a tuple of the output's kinds and a tuple
             of the input's parts.
         kernels: ``kernels(query, points, flows, groups)``, the prior covariances of the groups'
@@ -50,7 +50,7 @@ class Harmonics:
     """
 
     dim: int
-    flow_type: type[Flows]
+    flow_type: Callable[..., Flows]
     groups: Callable[[tuple, tuple], tuple]
     kernels: Callable[[Tensor, Tensor, Flows, tuple], list]
     fields_of: Callable[..., dict]

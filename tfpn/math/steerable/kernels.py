@@ -8,7 +8,7 @@ from tfpn.checks import floating
 from tfpn.math.coupled import finite_offset, read_generator
 from tfpn.math.steerable.fields import parts_of, read_frequencies, width
 from tfpn.math.steerable.groups import LARGEST
-from tfpn.math.steerable.harmonics import HARMONICS
+from tfpn.math.steerable.harmonics import HARMONICS, harmonics_of
 from tfpn.types import Tensor
 
 
@@ -23,11 +23,12 @@ def steerable_kernel(
     second_order: Tensor,
     zeroth_order: Tensor | None = None,
     both_sides: bool = False,
+    order: int | None = None,
 ) -> Tensor:
     """`tfpn.math.coupled_kernel` for a generator that commutes with rotations.
 
     The function reads the generator only along one axis: C, B_1 and S_11 on the plane, and C, B_3
-    and S_33 in space. The rest follows from equivariance, which the result has up to rounding for
+    and S_33 in space, or with ``order`` along a few axes. The rest follows from equivariance, which the result has up to rounding for
     any generator. The numbers in brackets are those of float32. The error is below 1e-12 (1e-6) of
     the largest value if the flow's transport plus 8 (5.5) widths of the diffused kernel are within
     72 (60) length scales. Time and memory grow beyond 18 and 36 (12 and 24). Flows that reach f
@@ -46,6 +47,8 @@ def steerable_kernel(
         second_order: S [d, d, r, r].
         zeroth_order: C [r, r], or None for 0.
         both_sides: whether the flow acts on both arguments.
+        order: n of a generator on the plane that commutes only with C_n, the rotations by 2 pi / n;
+            None for one that commutes with all rotations.
 
     Returns:
         [..., r, r] in the dtype of ``x1``; leading axes of ``x1`` and ``x2`` broadcast.
@@ -75,7 +78,7 @@ def steerable_kernel(
             f"x1 has shape {x1.shape} and x2 {x2.shape}; expected points [..., 2] of the plane or "
             "[..., 3] of space."
         )
-    harmonics = HARMONICS[dim]
+    harmonics = harmonics_of(dim, order)
     fields = read_frequencies(frequencies, group=LARGEST[dim])
     generator = read_generator(first_order, second_order, zeroth_order, dim=dim)
     size = sum(width(m, dim) for m in fields)

@@ -48,7 +48,7 @@ class SteerableOperator:
         weights: as in `tfpn.math.steerable.steerable_convolve`.
         generator: C [K, r, r], B [K, d, r, r] and S [K, d, d, r, r] in float64.
         bias: [copies of frequency 0], or None.
-        fields_in, fields_out, frequencies: as in `tfpn.math.steerable.steerable_convolve`.
+        fields_in, fields_out, frequencies, order: as in `tfpn.math.steerable.steerable_convolve`.
     """
 
     query: tf.Tensor
@@ -58,9 +58,10 @@ class SteerableOperator:
     fields_in: tuple
     fields_out: tuple
     frequencies: tuple
+    order: int | None = None
 
     def __tf_flatten__(self):
-        metadata = self.fields_in, self.fields_out, self.frequencies
+        metadata = self.fields_in, self.fields_out, self.frequencies, self.order
         return metadata, (self.query, self.weights, self.generator, self.bias)
 
     @classmethod
@@ -88,9 +89,9 @@ class SteerableOperator:
         """
         solution, nll = posterior.solve(tf.transpose(columns, [0, 2, 3, 1]))
         solution = tf.transpose(solution, [0, 3, 1, 2])
-        dim, harmonics = self._dim, harmonics_of(self._dim)
+        dim, harmonics = self._dim, harmonics_of(self._dim, self.order)
         flows = flows_of_terms(
-            posterior.kernel, self.frequencies, self.generator, self.query.dtype, dim
+            posterior.kernel, self.frequencies, self.generator, self.query.dtype, harmonics
         )
         kinds = parts_of(self.frequencies, dim)
         outs = {kinds[m]: m for m, _ in self.fields_out}

@@ -41,12 +41,14 @@ class Resolution:
         nodes: number of nodes u.
         terms: J, the numbers of terms of the series, increasing.
         margin: number of widths after which a diffused kernel has decayed.
+        band: the largest multiple of the direction's angle for flows that prefer directions.
     """
 
     cutoff: float
     nodes: int
     terms: tuple
     margin: float
+    band: int
 
     @property
     def reaches(self):
@@ -57,8 +59,8 @@ class Resolution:
 # At the cutoff the Gaussian exp(-U^2 / 2) is 3e-9 and 6e-16; at the margin it is 3e-7 and 1e-14.
 # The reaches are 12, 24 and 60, and 18, 36 and 72.
 RESOLUTION = {
-    tf.float32: Resolution(cutoff=2.0 * math.pi, nodes=224, terms=(24, 48, 120), margin=5.5),
-    tf.float64: Resolution(cutoff=8.0 * math.pi / 3.0, nodes=384, terms=(48, 96, 192), margin=8.0),
+    tf.float32: Resolution(cutoff=2.0 * math.pi, nodes=224, terms=(24, 48, 120), margin=5.5, band=16),
+    tf.float64: Resolution(cutoff=8.0 * math.pi / 3.0, nodes=384, terms=(48, 96, 192), margin=8.0, band=32),
 }
 
 

@@ -27,6 +27,16 @@ For frequencies alpha of the output and beta of the input
 with C = (A k). Entries from one part of rho with orders of one parity share the waves of a
 series. They are computed together, as a `Group`.
 
+A generator that commutes only with C_n has such a property only at the angles of C_n. Then
+
+    E_ab(xi) = sum_j exp(i q_j psi) E_ab,j(r),    q_j = m_a - m_b + n j
+
+and E_ab,j is the mean of ``exp(-i q_j psi) E_ab(xi)`` over the angles psi of a grid that C_n maps
+to itself. So the exponentials at the angles in one n-th of the circle are enough. The kernel is the
+sum over j of the above with q_j in place of n. Each term turns exactly as it should at the angles
+of C_n, however many there are. With 2 J + 1 angles the sum runs from -J to J, which resolves q up
+to about n J.
+
 All this needs no more than equivariance under rotations. If the generator commutes with reflections
 too, so does the result: D then is ``exp(i n phi)`` times a real function of the distance, or an
 imaginary one between a pseudoscalar and other fields.
@@ -34,6 +44,7 @@ imaginary one between a pseudoscalar and other fields.
 
 import dataclasses
 import functools
+import itertools
 import math
 
 import numpy as np
@@ -42,7 +53,7 @@ import tensorflow as tf
 from tfpn.math.coupled_exponential import matrix_exponential
 from tfpn.math.steerable.fields import Part, width
 from tfpn.math.steerable.flows import Flows
-from tfpn.math.steerable.radial import quadrature
+from tfpn.math.steerable.radial import RESOLUTION, quadrature
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,36 +152,64 @@ def harmonic_basis(frequencies):
 
 
 class PlaneFlows(Flows):
-    """Flows on the plane, by their symbols along the first axis in the complex basis."""
+    """Flows on the plane, by their symbols in the complex basis.
 
-    dim, axis = 2, 0
+    Args:
+        *args: see `Flows`.
+        order: n of flows that commute with C_n only, None for all rotations.
+
+    Attributes:
+        windings: multiples of n that the orders of entries have beside their own.
+    """
+
+    dim = 2
     _measure = 1.0  # a / (2 pi L^2)
+
+    def __init__(self, *args, order=None):
+        self.windings, self._angles = (0,), np.zeros(1)
+        if order is not None:
+            most = -(-RESOLUTION[args[-1]].band // order)
+            self.windings = tuple(order * j for j in range(-most, most + 1))
+            # The other angles of this grid are those that C_n makes of these.
+            count = len(self.windings)
+            self._angles = 2.0 * math.pi / order * np.arange(count) / count
+            self._paired = order % 2 == 0
+        self.directions = np.stack([np.cos(self._angles), np.sin(self._angles)], axis=-1)
+        super().__init__(*args)
 
     def _exponentials(self, exponent):
         basis = tf.constant(harmonic_basis(self.frequencies))
         exponent = tf.matmul(tf.matmul(basis, exponent), basis, adjoint_b=True)
-        return [matrix_exponential(exponent)]  # [Q, K, r, r]
+        return [matrix_exponential(exponent)]  # [A Q, K, r, r]
 
-    def _entry(self, entry):
-        """D's symbol times the spectrum at the nodes, [Q, K] complex."""
+    def _entry(self, entry, winding):
+        """D's symbol of the order n + winding times the spectrum at the nodes, [Q, K] complex."""
         column = entry.inside.start + int(entry.conjugate)
         symbol = self._symbols[0][:, :, entry.out.start, column]
+        if len(self._angles) > 1:
+            turns = np.exp(-1j * (entry.order + winding) * self._angles) / len(self._angles)
+            symbol = tf.reshape(symbol, [len(turns), -1, self.count])
+            symbol = tf.tensordot(tf.constant(turns), symbol, 1)
         factor = entry.scale * self._spectrum[:, None]
         return symbol * tf.complex(factor, tf.zeros_like(factor))
 
-    def spectra(self, group):
+    def spectra(self, group, winding):
         """Hankel transforms of a group's entries without the direction, ``D exp(-i n phi)``.
+
+        Args:
+            group: a `Group`.
+            winding: to add to the entries' orders; the result is n's of this sum.
 
         Returns:
             [2, K, E, Q] in float64 in the order part (real, imaginary), flow, entry, node.
         """
         parts = []
         for entry in group.entries:
-            symbol = self._entry(entry)
+            symbol = self._entry(entry, winding)
             real, imaginary = (
                 tf.transpose(part) for part in (tf.math.real(symbol), tf.math.imag(symbol))
             )
-            for _ in range(abs(entry.order) % 4):  # multiplies by i
+            for _ in range(abs(entry.order + winding) % 4):  # multiplies by i
                 real, imaginary = -imaginary, real
             parts.append(tf.stack([real, imaginary]))
         return tf.stack(parts, axis=2)
@@ -199,9 +238,9 @@ class PlaneFlows(Flows):
         """
         weights = tf.constant(self._weights) / self._spectrum
         total = 0.0
-        for numbers in group.by_kind(kind):
+        for numbers, winding in itertools.product(group.by_kind(kind), self.windings):
             entries = [group.entries[number] for number in numbers]
-            symbol = tf.stack([self._entry(entry) for entry in entries], axis=-1)
+            symbol = tf.stack([self._entry(entry, winding) for entry in entries], axis=-1)
             symbol = tf.reshape(symbol, [-1, self.count * len(entries)])
             factor = entries[0].power * weights[:, None]
             scaled = symbol * tf.complex(factor, tf.zeros_like(factor))

@@ -28,11 +28,15 @@ def cross_kernels(query, points, flows, groups):
     """
     scale = tf.cast(1.0 / flows.unit, query.dtype)
     offset = [(query[:, :, None, axis] - points[:, None, :, axis]) * scale for axis in (0, 1)]
-    orders = [tuple(entry.order for entry in group.entries) for group in groups]
-    spectra = [flows.spectra(group) for group in groups]
+    wound = list(itertools.product(flows.windings, groups))
+    orders = [tuple(entry.order + winding for entry in group.entries) for winding, group in wound]
+    spectra = [flows.spectra(group, winding) for winding, group in wound]
     x, y = map(tf.stop_gradient, offset)
     kernels = _kernels(x, y, flows, orders, spectra)
-    return _with_gradient(offset, kernels, flows, orders, spectra)
+    kernels = _with_gradient(offset, kernels, flows, orders, spectra)
+    if len(wound) == len(groups):
+        return kernels
+    return [tf.add_n(kernels[number :: len(groups)]) for number in range(len(groups))]
 
 
 def _kernels(x, y, flows, orders, spectra):

@@ -70,7 +70,7 @@ def coupled_spins(out, inside):
 class SpaceFlows(Flows):
     """Flows in space, by their symbols along the third axis, which split by the order m."""
 
-    dim, axis = 3, 2
+    dim, directions = 3, np.eye(3)[2:]
     # The kernel's transform is (2 pi)^(3/2) s^2 l^3 e^(-l^2 r^2 / 2), and waves have the factor
     # 4 pi / (2 pi)^3.
     _measure = math.sqrt(2.0 / math.pi)
