@@ -18,7 +18,7 @@ from equivariance.exact import to_numpy
 from equivariance.factored import FactoredBasis, PairBlock
 from equivariance.generator_tensors import Generator, symbol
 from equivariance.generators import GeneratorSolution, solve_generators
-from equivariance.groups import O2, SO2, SO3, Cyclic, Dihedral, Group, MatrixGroup
+from equivariance.groups import O2, O3, SO2, SO3, Cyclic, Dihedral, Group, MatrixGroup
 from equivariance.inputs import decompose
 from equivariance.intertwiners import Intertwiners, MixingParameterization, solve_intertwiners
 from equivariance.keras_source import keras_source
@@ -55,6 +55,7 @@ __all__ = [
     "MixingParameterization",
     "NotationError",
     "O2",
+    "O3",
     "PairBlock",
     "Parameter",
     "Proof",

@@ -13,14 +13,14 @@ import operator
 import re
 
 from equivariance.arguments import MAX_CHANNELS
-from equivariance.groups import O2, SO2, SO3, Cyclic, Dihedral, Group
+from equivariance.groups import O2, O3, SO2, SO3, Cyclic, Dihedral, Group
 from equivariance.representations import Representation
 
 MAX_ORDER = 360
 DIGITS = "0123456789"
 WINDOW = 40  # characters shown on either side of a mistake
-GROUPS = {"SO2": SO2, "O2": O2, "SO3": SO3}
-KNOWN_GROUPS = "SO2, O2, SO3, C<n> and D<n>, such as C4 or D6"
+GROUPS = {"SO2": SO2, "O2": O2, "SO3": SO3, "O3": O3}
+KNOWN_GROUPS = "SO2, O2, SO3, O3, C<n> and D<n>, such as C4 or D6"
 
 
 class NotationError(ValueError):
@@ -46,7 +46,8 @@ def parse_group(text: str) -> Group:
     """Reads a built-in group from its name.
 
     Args:
-        text: "SO2", "O2", "SO3" (or "SO(2)" and so on), "C4", "D6", in capital or small letters.
+        text: "SO2", "O2", "SO3", "O3" (or "SO(2)" and so on), "C4", "D6", in capital or small
+            letters.
 
     Returns:
         The group.

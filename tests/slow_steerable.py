@@ -10,14 +10,14 @@ GROUPS = {2: SO2, 3: SO3}
 
 def width(frequency, dim=2):
     """Channels of a field on the plane or, of a spin, in space."""
-    if frequency == "0-":
-        return 1
+    frequency = int(str(frequency).rstrip("-"))
     return 2 * frequency + 1 if dim == 3 else min(2 * frequency, 1) + 1
 
 
 def irrep(group, frequency):
-    """The irreducible representation of a frequency; "0-" is the pseudoscalar."""
-    return group.irrep(0, parity=-1) if frequency == "0-" else group.irrep(frequency)
+    """The irreducible representation of a frequency; "0-" is the pseudoscalar, and so on."""
+    pseudo = isinstance(frequency, str)
+    return group.irrep(int(frequency[:-1]), parity=-1) if pseudo else group.irrep(frequency)
 
 
 def representation(fields, dim=2):

@@ -85,8 +85,8 @@ def check_equivariance(
             variance, it compares the mean and variance of that.
         x: the observations dict of the model. A field regressor, or a convolution that you want to
             evaluate elsewhere, takes a key "query", [B, M, d] or [1, M, d].
-        group: `equivariance.SO2`, `O2`, `Cyclic(n)` or `Dihedral(n)`, `SO3` in space, or any other
-            group that acts on the points' space.
+        group: `equivariance.SO2`, `O2`, `Cyclic(n)` or `Dihedral(n)`, `SO3` or `O3` in space, or
+            any other group that acts on the points' space.
         n: number of random elements. None of them is the identity.
         rep_in, rep_out: how the group acts on the channels of input and output: a field type as in
             `tfpn.layers.SteerablePNConv`, such as ``{0: 2, 1: 1}``, or a representation. The
@@ -318,12 +318,10 @@ def _of_field(frequency, element, dim, where):
     if frequency == 0:
         return np.eye(1)
     if dim == 3:
-        from equivariance import SO3
+        from equivariance import O3
 
-        try:
-            return SO3.irrep(frequency).matrix(_plain(element))
-        except ValueError:  # a reflection
-            pass
+        spin, parity = (int(frequency[:-1]), -1) if isinstance(frequency, str) else (frequency, 1)
+        return O3.irrep(spin, parity).matrix(_plain(element))
     elif frequency == "0-":
         return np.linalg.det(_plain(element)).round().reshape(1, 1)
     elif hasattr(element, "rotated"):

@@ -8,7 +8,8 @@ after training. White noise is the hardest signal: nothing of it is explained by
     python -m benchmarks.equivariance_error.run
     python -m benchmarks.equivariance_error.run --dim 3 --copies 4 --blocks 2 --rotations 1000
 
-The second is for small networks in space. The program writes errors.csv beside the program: largest errors relative to the largest output.
+The second is for small networks in space. Both write errors.csv beside the program: the largest
+errors relative to the largest output.
 """
 
 import argparse
@@ -68,6 +69,7 @@ def main(arguments=None):
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3])
     parser.add_argument("--points", nargs="+", type=int, default=[20, 75])
     parser.add_argument("--signals", nargs="+", default=["white noise", "smooth"])
+    parser.add_argument("--models", nargs="+", default=["classifier", "regressor"])
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--dim", type=int, choices=(2, 3), default=2)
@@ -78,7 +80,7 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     keras.config.set_floatx(options.dtype)
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    settings = (options.seeds, options.points, options.signals, ("classifier", "regressor"))
+    settings = (options.seeds, options.points, options.signals, options.models)
     for seed, points, signal, name in itertools.product(*settings):
         model, x, y = problem(name, signal, points, seed, options)
         model.adapt(x)

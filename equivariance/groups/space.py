@@ -61,15 +61,20 @@ class SpaceRotations(GroupOfMatrices):
         matrix = square_matrix(g, 3)
         element = MatrixElement(matrix)
         if element.exact:
-            zeros = [*(matrix.T * matrix - sympy.eye(3)), matrix.det() - 1]
+            zeros = [*(matrix.T * matrix - sympy.eye(3))]
+            if not self.reflections:
+                zeros.append(matrix.det() - 1)
             wrong = not all(sympy.expand(x) == 0 or x.equals(0) for x in zeros)
         else:
             wrong = np.abs(matrix.T @ matrix - np.eye(3)).max() > TOLERANCE
-            wrong = wrong or np.linalg.det(matrix) < 0
+            wrong = wrong or (np.linalg.det(matrix) < 0 and not self.reflections)
         if wrong:
-            raise ValueError(
-                f"g must be a rotation matrix (orthogonal, determinant 1), found {matrix.tolist()}."
+            kind = (
+                "an orthogonal matrix"
+                if self.reflections
+                else ("a rotation matrix (orthogonal, determinant 1)")
             )
+            raise ValueError(f"g must be {kind}, found {matrix.tolist()}.")
         return element
 
     def rotation(self, axis: Sequence, angle: Any) -> MatrixElement:
@@ -157,7 +162,7 @@ class SpaceRotations(GroupOfMatrices):
         return Irrep(self, (spin,), 2 * spin + 1, str(spin))
 
     def _irrep_model(self, irrep):
-        return _spin_model(irrep.index[0])
+        return spin_model(irrep.index[0])
 
     def _irrep_matrix(self, irrep, element):
         """The matrix of spin l, as the top part of spin l - 1 times spin 1."""
@@ -181,7 +186,7 @@ class SpaceRotations(GroupOfMatrices):
     def _product_copies(self, left, right):
         a, b = left.index[0], right.index[0]
         return tuple(
-            Copy(self._spin(spin), *_product_embedding(a, b, spin))
+            Copy(self._spin(spin), *product_embedding(a, b, spin))
             for spin in range(abs(a - b), a + b + 1)
         )
 
@@ -238,7 +243,7 @@ def _real_basis(spin):
 
 
 @cache
-def _spin_model(spin):
+def spin_model(spin):
     orders, shape = range(-spin, spin + 1), (2 * spin + 1, 2 * spin + 1)
 
     def ladder(step, factor):
@@ -271,7 +276,7 @@ def _squared_length(spin, m):
 
 
 @cache
-def _product_embedding(a, b, spin):
+def product_embedding(a, b, spin):
     """Spin l in the product of spins a and b: matrix and norm of a ``Copy``.
 
     L+ annihilates the product's highest vector of weight l, and L- makes the other vectors from it.
@@ -306,17 +311,17 @@ def _product_embedding(a, b, spin):
     embedding = primitive(embedding.convert_to(QQ))
     if min((j, i, x) for (i, j), x in embedding.to_dok().items())[2] < 0:
         embedding = -embedding
-    outer = [x * y for x in _spin_model(a).scale for y in _spin_model(b).scale]
+    outer = [x * y for x in spin_model(a).scale for y in spin_model(b).scale]
     norm = sum(outer[i] * x * x for (i, j), x in embedding.to_dok().items() if j == 0)
-    return embedding, norm / _spin_model(spin).scale[0]
+    return embedding, norm / spin_model(spin).scale[0]
 
 
 @cache
 def _top_projection(spin):
     """The isometry from spin l - 1 times spin 1 to spin l, exact."""
-    embedding, norm = _product_embedding(spin - 1, 1, spin)
-    outer = [x * y for x in _spin_model(spin - 1).scale for y in _spin_model(1).scale]
-    inner = _spin_model(spin).scale
+    embedding, norm = product_embedding(spin - 1, 1, spin)
+    outer = [x * y for x in spin_model(spin - 1).scale for y in spin_model(1).scale]
+    inner = spin_model(spin).scale
     entries = {
         (j, i): QQ.to_sympy(x) * sqrt(outer[i] / (inner[j] * norm))
         for (i, j), x in embedding.to_dok().items()

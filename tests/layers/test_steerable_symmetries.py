@@ -6,7 +6,7 @@ import pytest
 from layer_harness import perturb
 
 import tfpn
-from equivariance import O2, SO2, SO3, Cyclic, Dihedral, parse_representation
+from equivariance import O2, O3, SO2, SO3, Cyclic, Dihedral, parse_representation
 from tfpn import layers
 from tfpn.math.steerable.fields import read_fields, read_frequencies
 from tfpn.models import SteerablePNCNN
@@ -41,6 +41,14 @@ CASES = {
     "C4": (C4, floats(C4), "0", "2x(0 + 1)", "2x0 + 1", "0 + 1"),
     "D4": (D4, floats(D4), "0 + 0-", "2x0 + 2x0- + 2x1", "0 + 0- + 1", "0- + 1"),
     "C3": (C3, floats(C3), "0 + 1", "2x(0 + 1)", "0 + 1", "0 + 1"),
+    "O3": (
+        O3,
+        [*random_elements(O3, 2), O3.element(np.diag([1.0, 1.0, -1.0]))],
+        "0 + 1",
+        "2x0 + 1 + 1-",
+        "0 + 1 + 1-",
+        "0 + 1-",
+    ),
     "SO3": (SO3, random_elements(SO3, 2), "0", "2x0 + 1", "2x0 + 1", "1"),
 }
 every_group = pytest.mark.parametrize("name", CASES)
@@ -195,7 +203,7 @@ def test_types_are_read_in_every_form():
         ({"flow": "0 + 1 + 0-"}, "flow is no representation of SO2: SO2 has no reflections"),
         ({"group": "C3"}, r"group C3 cannot tell .* Give frequencies up to 1 .* group='SO2'"),
         ({"group": "D4", "fields": "0 + 2-"}, r"fields '0 \+ 2-': D4 has frequency 2-"),
-        ({"group": "O3"}, "group must be one of SO2.* Unknown group 'O3'"),
+        ({"group": "O4"}, "group must be one of SO2.* Unknown group 'O4'"),
         ({"group": 3}, "group must be a name or a group"),
         ({"group": "SO3", "spatial_dim": 2}, "SO3 acts on 3 coordinates, found spatial_dim=2"),
         ({"spatial_dim": 4}, "spatial_dim must be 2 .* found 4"),

@@ -5,7 +5,7 @@ import pytest
 import slow_steerable as slow
 import tensorflow as tf
 
-from equivariance import O2, SO2, SO3, Cyclic, Dihedral, solve_generators
+from equivariance import O2, O3, SO2, SO3, Cyclic, Dihedral, solve_generators
 from tfpn.math.arguments import read_observed
 from tfpn.math.steerable import count_channels, steerable_convolve
 from tfpn.math.steerable.fields import part_channels, read_fields, read_frequencies
@@ -22,6 +22,7 @@ CASES = {
     ),
     "two of each": (SO2, (0, 0, 1, 1), ((0, 3), (1, 1)), ((0, 1), (1, 2))),
     "two scalars in space": (SO3, (0, 0, 1), ((0, 3),), ((0, 1), (1, 1))),
+    "pseudovectors": (O3, (0, 1, "1-"), ((0, 1), (1, 1)), ((0, 1), (1, 1), ("1-", 2))),
     "C4": (Cyclic(4), (0, 0, 1), ((0, 3), (1, 1)), ((0, 1), (1, 2))),
     "D4": (Dihedral(4), (0, "0-", 1), ((0, 1), ("0-", 1), (1, 2)), ((0, 1), ("0-", 1), (1, 1))),
     "C3": (Cyclic(3), (0, 1), ((0, 1), (1, 1)), ((0, 1), (1, 1))),
@@ -158,21 +159,25 @@ every_finite_group = pytest.mark.parametrize("name", FINITE)
 
 @every_finite_group
 @pytest.mark.parametrize("both_sides", [False, True])
-@pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-12), ("float32", 2e-6)])
-def test_kernels_that_prefer_directions_equal_a_sum_over_frequencies(
-    name, both_sides, dtype, tolerance
-):
+def test_kernels_that_prefer_directions_equal_a_sum_over_frequencies(name, both_sides):
     _, flow = flow_of(name, FINITE[name], 0.3)
     x = np.concatenate([np.zeros((1, 2)), 0.5 * np.random.default_rng(0).normal(size=(6, 2))])
-    found = steerable_kernel(
-        x.astype(dtype), np.zeros(2, dtype), **PRIOR, **flow, frequencies=FINITE[name],
-        both_sides=both_sides, order=int(name[1:]),
-    )  # fmt: skip
-    xi, symbols, weights = slow.lattice_symbols({k: v[None] for k, v in flow.items()}, 0.3)
+    one = {key: value[None] for key, value in flow.items()}
+    xi, symbols, weights = slow.lattice_symbols(one, 0.3, nodes=48, cutoff=8.5)
     symbol = symbols[0] @ symbols[0].conj().swapaxes(1, 2) if both_sides else symbols[0]
     waves = PRIOR["signal_std"] ** 2 * weights * np.exp(1j * x @ xi.T)
-    expected = np.einsum("pq,qrs->prs", waves, symbol).real
-    assert np.max(np.abs(found - expected)) < tolerance * np.max(np.abs(expected))
+    expected = np.einsum("pq,qrs->prs", waves, symbol, optimize=True).real
+    for dtype, tolerance in (("float64", 1e-12), ("float32", 2e-6)):
+        found = steerable_kernel(
+            x.astype(dtype),
+            np.zeros(2, dtype),
+            **PRIOR,
+            **flow,
+            frequencies=FINITE[name],
+            both_sides=both_sides,
+            order=int(name[1:]),
+        )
+        assert np.max(np.abs(found - expected)) < tolerance * np.max(np.abs(expected))
 
 
 @every_finite_group
@@ -200,6 +205,31 @@ def test_kernels_turn_exactly_by_the_group_whatever_the_tables_resolve(name, len
     assert error > 1e-3 * np.max(np.abs(expected))
 
 
+def test_kernels_in_space_turn_with_reflections():
+    """True and pseudo fields of the spins 0, 1 and 2; a kernel of SO3's flows does not."""
+    frequencies = (0, "0-", 1, "1-", 2, "2-")
+    rho, flow = flow_of("O3", frequencies, 0.2)
+    turning = solve_generators(sum(SO3.irrep(int(str(m)[0])) for m in frequencies))
+    turning = turning.parameterization("dissipative")
+    turning = turning.generator(turning.initial(0, length=0.2))
+    x = 0.5 * np.random.default_rng(0).normal(size=(10, 3))
+
+    def kernel(x, **flow):
+        return steerable_kernel(x, np.zeros(3), **PRIOR, **flow, frequencies=frequencies).numpy()
+
+    only_rotations = {name: np.asarray(getattr(turning, name), float) for name in flow}
+    for sign in (1.0, -1.0):
+        turn = sign * O3.rotation([1, 2, 3], 0.7).matrix
+        matrix = np.asarray(rho.matrix(turn), float)
+        errors = []
+        for given in (flow, only_rotations):
+            expected = matrix @ kernel(x, **given) @ matrix.T
+            error = np.max(np.abs(kernel(x @ turn.T, **given) - expected))
+            errors.append(error / np.max(np.abs(expected)))
+        assert errors[0] < 1e-13
+        assert (errors[1] < 1e-13) == (sign > 0)
+
+
 def test_frequencies_that_a_group_cannot_tell_apart():
     for group, frequencies in (("C4", (0, 1, 3)), ("D3", (0, 2)), ("C1", (0,))):
         with pytest.raises(ValueError, match=f"group {group} cannot tell the frequencies"):
@@ -217,6 +247,7 @@ def test_texts_of_every_group():
         ("C9", "3x(0 + 1)", ((0, 3), (1, 3))),
         ("D9", "T(1,0) + 0-", (("0-", 1), (1, 1))),
         ("SO3", "0 + 1 @ 1", ((0, 2), (1, 1), (2, 1))),
+        ("O3", "1 @ 1 + 0-", ((0, 1), ("0-", 1), ("1-", 1), (2, 1))),
     ]
     for group, text, expected in read:
         assert read_fields(text, group=group, any_basis=True) == expected

@@ -119,13 +119,14 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
             spins 0, 1 and 2 has 9 channels: give ``frequencies=(0, 1)`` if scalars and vectors are
             enough, which costs less. The default is that of ``group``, or 2.
         group: what the layer commutes with: "SO2", "O2", "C<n>" or "D<n>" on the plane (rotations,
-            with O2 and D<n> also reflections), "SO3" in space, or a group of `equivariance`. The
-            default is all rotations. Reflections have the frequency "0-", a pseudoscalar. C<n> and
-            D<n> take frequencies up to n / 2. For n above twice the largest frequency of rho plus 2
-            their flows are those of SO2 and O2. Smaller n allow flows that prefer directions. Such
-            a layer commutes with C<n> or D<n> to rounding, and takes several times as long. Its
-            flows are exact to 1e-6 (float32) or 1e-11 (float64) if they carry no farther than two
-            length scales.
+            with O2 and D<n> also reflections), "SO3" or "O3" in space, or a group of
+            `equivariance`. The default is all rotations. Groups with reflections have the frequency
+            "0-", a pseudoscalar, and O3 also "1-", a pseudovector such as a curl, and so on. C<n>
+            and D<n> take frequencies up to n / 2. For n above twice the largest frequency of rho
+            plus 2 their flows are those of SO2 and O2. Smaller n allow flows that prefer
+            directions. Such a layer commutes with C<n> or D<n> to rounding, and takes several times
+            as long. Its flows are exact to 1e-6 (float32) or 1e-11 (float64) if they carry no
+            farther than two length scales.
         seed: seed of the generators' random initial parameters, and of draws; None draws one.
         marginal_likelihood_weight: weight of the mean negative log marginal likelihood in the
             loss; 0 leaves it out, and its metric ``<name>_nll`` too.

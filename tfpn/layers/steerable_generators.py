@@ -119,7 +119,9 @@ class Generators(Mixin):
         dtype = tf.as_dtype(self.algebra_dtype)
         # The term of the shortest length scale: in its units the reach is largest.
         std, length = min(self._kernel().terms(), key=lambda term: float(term[1]))
-        flows = self._harmonics().flow_type(*self.generators(), self.frequencies, std, length, dtype)
+        flows = self._harmonics().flow_type(
+            *self.generators(), self.frequencies, std, length, dtype
+        )
         return float(flows.reach), flows.resolution.reaches[-1]
 
 

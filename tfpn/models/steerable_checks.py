@@ -16,7 +16,7 @@ from tfpn.math.steerable.fields import (
     read_frequencies,
     sort_frequencies,
 )
-from tfpn.math.steerable.groups import PSEUDOSCALAR, FieldGroup, read_group
+from tfpn.math.steerable.groups import FieldGroup, is_pseudo, read_group
 from tfpn.types import Config, Mixin, Pooling
 
 COPIES = 26
@@ -66,12 +66,12 @@ def read_blocks(
 def reached(fields: Any, hidden: Any) -> Any:
     """The blocks' fields without those that no flow makes of a block's input.
 
-    A flow that commutes with reflections makes no pseudoscalar of scalars: the curl of a gradient
-    is 0. Gated gradients have curls, so later blocks have pseudoscalars.
+    A flow that commutes with reflections makes no pseudo fields of scalars: the curl of a gradient
+    is 0. Gated gradients have curls, so later blocks have pseudo fields.
     """
     if [m for m, _ in fields] != [0]:
         return hidden
-    return [[m, copies] for m, copies in hidden if m != PSEUDOSCALAR]
+    return [[m, copies] for m, copies in hidden if not is_pseudo(m)]
 
 
 def read_types(in_fields: Any, out_fields: Any, group: FieldGroup) -> Config:

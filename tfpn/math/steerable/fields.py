@@ -11,7 +11,8 @@ leaves scalars as they are and takes z to its conjugate. The frequency "0-" is a
 such a reflection multiplies by -1, and only groups with reflections have it.
 
 In space the frequency is a spin l. It has 2 l + 1 channels, which a rotation turns by the matrix of
-`equivariance.SO3.irrep(l)`: spin 0 is a scalar and spin 1 a vector (x, y, z).
+`equivariance.SO3.irrep(l)`: spin 0 is a scalar and spin 1 a vector (x, y, z). With reflections the
+frequency "l-" is the pseudo field of spin l, which they multiply by -1 besides: "1-" is a curl.
 
 Flows act on a small representation rho, which is given by the frequencies of its irreducible parts
 such as (0, 0, 1). The input is copies of rho. With several parts of one frequency in rho, its
@@ -24,7 +25,13 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfpn.math.steerable.groups import PSEUDOSCALAR, equivariance_group, read_group, turns
+from tfpn.math.steerable.groups import (
+    PSEUDOSCALAR,
+    equivariance_group,
+    is_pseudo,
+    read_group,
+    turns,
+)
 
 
 def read_fields(fields, name="fields", dim=2, group=None, *, any_basis=False):
@@ -76,20 +83,30 @@ def read_fields(fields, name="fields", dim=2, group=None, *, any_basis=False):
     for frequency, copies in pairs:
         frequency = _read_frequency(frequency, name, group)
         for what, number, least in (("frequency", frequency, 0), ("number of copies", copies, 1)):
-            if number == PSEUDOSCALAR and what == "frequency":
+            if what == "frequency" and _is_known_pseudo(number, group):
                 continue
             if isinstance(number, bool) or not isinstance(number, Integral) or number < least:
                 raise ValueError(
                     f"{name} must have whole numbers, frequencies >= 0 and copies >= 1; found the "
                     f"{what} {number!r} in {fields!r}."
                 )
-        frequency = frequency if frequency == PSEUDOSCALAR else int(frequency)
+        frequency = frequency if is_pseudo(frequency) else int(frequency)
         if frequency in found:
             raise ValueError(f"{name} has the frequency {frequency} twice: {fields!r}.")
         found[frequency] = int(copies)
     if not found:
         raise ValueError(f"{name} is empty: give at least one pair (frequency, copies).")
     return tuple((m, found[m]) for m in sort_frequencies(found))
+
+
+def _is_known_pseudo(frequency, group):
+    """Whether it is "0-", or in space the text of a spin with a minus."""
+    if not (is_pseudo(frequency) and group.reflections):
+        return False
+    spin = frequency[:-1]
+    return frequency == PSEUDOSCALAR or (
+        group.dim == 3 and spin.isdecimal() and frequency == f"{int(spin)}-"
+    )
 
 
 def _read_frequency(frequency, name, group):
@@ -108,8 +125,8 @@ def _read_frequency(frequency, name, group):
 
 
 def sort_frequencies(frequencies):
-    """Sorts frequencies, pseudoscalars after scalars."""
-    return sorted(frequencies, key=lambda m: (turns(m), m == PSEUDOSCALAR))
+    """Sorts frequencies, pseudoscalars after scalars, and so on."""
+    return sorted(frequencies, key=lambda m: (turns(m), is_pseudo(m)))
 
 
 def read_frequencies(frequencies, name="frequencies", dim=2, group=None):
@@ -178,7 +195,7 @@ def _of_representation(given, name, group, any_basis):
 def width(frequency, dim=2):
     """The number of channels of one copy, on the plane or in space."""
     if dim == 3:
-        return 2 * frequency + 1
+        return 2 * turns(frequency) + 1
     return 1 if turns(frequency) == 0 else 2
 
 

@@ -20,7 +20,12 @@ PSEUDOSCALAR = "0-"  # the frequency of scalars that change sign under reflectio
 
 def turns(frequency: int | str) -> int:
     """How often a field turns where a vector turns once; a spin in space."""
-    return 0 if frequency == PSEUDOSCALAR else int(frequency)
+    return int(frequency.rstrip("-")) if is_pseudo(frequency) else int(frequency)
+
+
+def is_pseudo(frequency: Any) -> bool:
+    """Whether it is one of "0-", "1-" and so on, whose sign changes besides under reflections."""
+    return isinstance(frequency, str)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +66,7 @@ class FieldGroup:
                 "by other angles do not act on such a channel, so no layer takes it; give "
                 f"frequencies below {m}, or a dict such as {{{m}: 1}} for pairs of such channels."
             )
-        return PSEUDOSCALAR if parity == [-1] and m == 0 else m
+        return f"{m}-" if parity == [-1] else m
 
     def flow_order(self, frequencies: tuple) -> int | None:
         """n if the group's flows on these frequencies may prefer directions, else None."""
@@ -74,8 +79,8 @@ class FieldGroup:
         group = equivariance_group(self.name if finite else self.continuous)
         parts = []
         for m in frequencies:
-            if m == PSEUDOSCALAR:
-                parts.append(group.irrep(0, parity=-1))
+            if is_pseudo(m):
+                parts.append(group.irrep(turns(m), parity=-1))
             elif finite and m and 2 * m == self.order:
                 signs = ({"parity": 1}, {"parity": -1}) if self.reflections else ({}, {})
                 parts += [group.irrep(m, **sign) for sign in signs]
@@ -96,8 +101,11 @@ class FieldGroup:
 
 ALL_ROTATIONS = {2: FieldGroup("SO2"), 3: FieldGroup("SO3", dim=3)}
 # The groups with all fields that there are.
-LARGEST = {**ALL_ROTATIONS, 2: FieldGroup("O2", reflections=True)}
-KNOWN = "SO2, O2, C<n> and D<n> on the plane, and SO3 in space"
+LARGEST = {
+    2: FieldGroup("O2", reflections=True),
+    3: FieldGroup("O3", dim=3, reflections=True),
+}
+KNOWN = "SO2, O2, C<n> and D<n> on the plane, and SO3 and O3 in space"
 
 
 def equivariance_group(name: str) -> Any:

@@ -59,8 +59,12 @@ class Resolution:
 # At the cutoff the Gaussian exp(-U^2 / 2) is 3e-9 and 6e-16; at the margin it is 3e-7 and 1e-14.
 # The reaches are 12, 24 and 60, and 18, 36 and 72.
 RESOLUTION = {
-    tf.float32: Resolution(cutoff=2.0 * math.pi, nodes=224, terms=(24, 48, 120), margin=5.5, band=16),
-    tf.float64: Resolution(cutoff=8.0 * math.pi / 3.0, nodes=384, terms=(48, 96, 192), margin=8.0, band=32),
+    tf.float32: Resolution(
+        cutoff=2.0 * math.pi, nodes=224, terms=(24, 48, 120), margin=5.5, band=16
+    ),
+    tf.float64: Resolution(
+        cutoff=8.0 * math.pi / 3.0, nodes=384, terms=(48, 96, 192), margin=8.0, band=32
+    ),
 }
 
 

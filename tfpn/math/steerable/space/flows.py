@@ -10,6 +10,7 @@ import tensorflow as tf
 from tfpn.math.coupled_exponential import matrix_exponential
 from tfpn.math.steerable.fields import Part, parts_of
 from tfpn.math.steerable.flows import Flows
+from tfpn.math.steerable.groups import turns
 from tfpn.math.steerable.radial import quadrature
 from tfpn.math.steerable.space.spherical import couplings
 
@@ -36,10 +37,9 @@ class Group:
 
     def rows_of(self, kind):
         """Which rows are those of an output kind, a slice."""
-        spin = kind[0].frequency
-        before = (other[0].frequency for other in self.outs)
-        start = sum(2 * other + 1 for other in before if other < spin)
-        return slice(start, start + 2 * spin + 1)
+        before = self.outs[: self.outs.index(kind)]
+        start = sum(2 * other[0].frequency + 1 for other in before)
+        return slice(start, start + 2 * kind[0].frequency + 1)
 
     def channels(self, of_parts):
         """The channels that hold the component, one a copy."""
@@ -71,6 +71,12 @@ class SpaceFlows(Flows):
     """Flows in space, by their symbols along the third axis, which split by the order m."""
 
     dim, directions = 3, np.eye(3)[2:]
+
+    def __init__(self, zeroth_order, first_order, second_order, frequencies, *args):
+        # Pseudo fields turn as true ones do.
+        spins = tuple(map(turns, frequencies))
+        super().__init__(zeroth_order, first_order, second_order, spins, *args)
+
     # The kernel's transform is (2 pi)^(3/2) s^2 l^3 e^(-l^2 r^2 / 2), and waves have the factor
     # 4 pi / (2 pi)^3.
     _measure = math.sqrt(2.0 / math.pi)
