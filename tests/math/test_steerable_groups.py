@@ -161,9 +161,9 @@ every_finite_group = pytest.mark.parametrize("name", FINITE)
 @pytest.mark.parametrize("both_sides", [False, True])
 def test_kernels_that_prefer_directions_equal_a_sum_over_frequencies(name, both_sides):
     _, flow = flow_of(name, FINITE[name], 0.3)
-    x = np.concatenate([np.zeros((1, 2)), 0.5 * np.random.default_rng(0).normal(size=(6, 2))])
+    x = np.concatenate([np.zeros((1, 2)), 0.3 * np.random.default_rng(0).normal(size=(6, 2))])
     one = {key: value[None] for key, value in flow.items()}
-    xi, symbols, weights = slow.lattice_symbols(one, 0.3, nodes=48, cutoff=8.5)
+    xi, symbols, weights = slow.lattice_symbols(one, 0.3, nodes=60, cutoff=8.5)
     symbol = symbols[0] @ symbols[0].conj().swapaxes(1, 2) if both_sides else symbols[0]
     waves = PRIOR["signal_std"] ** 2 * weights * np.exp(1j * x @ xi.T)
     expected = np.einsum("pq,qrs->prs", waves, symbol, optimize=True).real

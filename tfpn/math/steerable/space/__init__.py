@@ -23,6 +23,10 @@ and with E E^H in place of E for (A k A'). Generators are real, so ``i^L e_L`` i
 one real number for each distance. Whatever quadrature gives the profiles, the result rotates
 exactly as it should. `tfpn.math.steerable.radial` has the integral.
 
+A generator that commutes with reflections too has entries only of even L or only of odd ones: the
+inversion multiplies true fields of spin l by (-1)^l, pseudo ones by -(-1)^l, and Y_L by (-1)^L. All
+this holds for any parity, and the entries of the other L are 0 up to rounding.
+
 Spins are of real type: by Schur's lemma a mixing has one real number for each pair of copies. So
 the mean over a field's components of its variance needs of the flows k and k' only the sums over
 all components a of the output and b of the input
