@@ -32,10 +32,10 @@ def steerable_kernel(
     which the result has up to rounding for any generator. The numbers in brackets are those of
     float32. The error is below 1e-12 (1e-6) of the largest value if the flow's transport plus 8
     (5.5) widths of the diffused kernel are within 72 (60) length scales, and with ``order`` if the
-    transport is within two length scales (1e-11 there). Time and memory grow beyond 18 and 36 (12
-    and 24). Flows that reach f times farther are cut off at frequencies where the kernel's spectrum
-    is ``exp(-35 / f^2)`` (``exp(-20 / f^2)``). The cut does not matter at frequencies that the flow
-    damps.
+    transport is within two length scales (1e-11 and 3e-6 there). Time and memory grow beyond 18 and
+    36 (12 and 24). Flows that reach f times farther are cut off at frequencies where the kernel's
+    spectrum is ``exp(-35 / f^2)`` (``exp(-20 / f^2)``). The cut does not matter at frequencies that
+    the flow damps.
 
     Args:
         x1: points [..., d] with d = 2 on the plane or 3 in space.
