@@ -6,8 +6,6 @@ inversion multiplies it by (-1)^l, as it does a vector. The pseudo one changes i
 under all reflections, as a curl does.
 """
 
-from functools import cached_property
-
 import numpy as np
 import sympy
 from sympy import QQ
@@ -28,10 +26,7 @@ class SpaceGroup(SpaceRotations):
     key = ("O3",)
     reflections = True
 
-    @cached_property
-    def discrete_generators(self) -> tuple[MatrixElement, ...]:
-        """The inversion."""
-        return (MatrixElement(-sympy.ImmutableMatrix(sympy.eye(3))),)
+    discrete_generators = (MatrixElement(-sympy.ImmutableMatrix(sympy.eye(3))),)  # the inversion
 
     def random_element(self, rng: np.random.Generator) -> MatrixElement:
         return MatrixElement((1 - 2 * rng.integers(2)) * super().random_element(rng).matrix)

@@ -36,7 +36,7 @@ class SpaceRotations(GroupOfMatrices):
     name = "SO3"
     key = ("SO3",)
     field = QQ
-    discrete_generators = ()
+    discrete_generators: tuple[MatrixElement, ...] = ()
 
     @cached_property
     def lie_generators(self) -> tuple[sympy.ImmutableMatrix, ...]:

@@ -20,7 +20,7 @@ PSEUDOSCALAR = "0-"  # the frequency of scalars that change sign under reflectio
 
 def turns(frequency: int | str) -> int:
     """How often a field turns where a vector turns once; a spin in space."""
-    return int(frequency.rstrip("-")) if is_pseudo(frequency) else int(frequency)
+    return int(str(frequency).rstrip("-"))
 
 
 def is_pseudo(frequency: Any) -> bool:
