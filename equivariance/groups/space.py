@@ -69,11 +69,8 @@ class SpaceRotations(GroupOfMatrices):
             wrong = np.abs(matrix.T @ matrix - np.eye(3)).max() > TOLERANCE
             wrong = wrong or (np.linalg.det(matrix) < 0 and not self.reflections)
         if wrong:
-            kind = (
-                "an orthogonal matrix"
-                if self.reflections
-                else ("a rotation matrix (orthogonal, determinant 1)")
-            )
+            kind = "a rotation matrix (orthogonal, determinant 1)"
+            kind = "an orthogonal matrix" if self.reflections else kind
             raise ValueError(f"g must be {kind}, found {matrix.tolist()}.")
         return element
 
