@@ -2,6 +2,7 @@
 
     python -m benchmarks.neighbourhoods.run
     python -m benchmarks.neighbourhoods.run --points 150 --neighbors 16 32 64 --steps 20
+    python -m benchmarks.neighbourhoods.run --dims 2 --block-sizes 80 48 --neighbors 96 112 128
 
 In one, two and three dimensions, at random points, float32:
 
@@ -21,6 +22,7 @@ Writes `errors.csv`, a row for each halo as soon as it is known, and `errors.png
 """
 
 import argparse
+import itertools
 import pathlib
 import time
 
@@ -35,6 +37,7 @@ FIELDS = (
     "dim", "signal", "points", "block_size", "neighbors", "examples", "mean", "std", "likelihood",
     "logits", "other_class", "turned", "local_seconds", "exact_seconds",
 )  # fmt: skip
+KEY = "dim", "signal", "block_size", "neighbors"
 
 
 def waves(dim, count, points, seed, lengths=LENGTHS, noise=NOISE):
@@ -79,7 +82,7 @@ def trained(dim, signal, options):
     import keras
 
     keras.utils.set_random_seed(0)
-    model = network(dim, options, conditioning="local", block_size=options.block_size)
+    model = network(dim, options, conditioning="local")
     x, y = readings(dim, signal, options, seed=10)
     model.adapt(x, fit_priors=signal != "white", verbose=0)
     if signal == "trained":
@@ -136,14 +139,14 @@ def relative(found, expected, centred=False):
     return float(np.sqrt(np.mean(np.square(found - expected)) / np.mean(np.square(size))))
 
 
-def turned(neighbors, options):
+def turned(way, options):
     """What turning the points changes in a convolution without drift, relative to its size."""
     import tfpn
 
     x, _ = waves(2, options.examples, options.points, seed=3)
     layer = tfpn.layers.PNConv(
-        4, 1, spacing=options.points**-0.5, conditioning="local", block_size=options.block_size,
-        neighbors=neighbors, double_precision=False, observation_noise=NOISE,
+        4, 1, spacing=options.points**-0.5, conditioning="local", **way, double_precision=False,
+        observation_noise=NOISE,
     )  # fmt: skip
     half = np.sqrt(0.5)
     turn = np.array([[half, -half], [half, half]], np.float32)
@@ -151,15 +154,15 @@ def turned(neighbors, options):
     return relative(*(layer(given)["values"].numpy() for given in (moved, x)))
 
 
-def measure(dim, signal, options):
-    """Yields a row for each halo."""
+def measure(dim, signal, ways, options):
+    """Yields a row for each pair of a block's and a halo's number of points."""
     weights = trained(dim, signal, options)
     x, _ = readings(dim, signal, options, seed=20)
     exact = network(dim, options)
     exact.set_weights(weights)
     expected, exact_seconds = results(exact, x)
-    for neighbors in options.neighbors:
-        way = {"block_size": options.block_size, "neighbors": neighbors}
+    for block_size, neighbors in ways:
+        way = {"block_size": block_size, "neighbors": neighbors}
         local = network(dim, options, conditioning="local", **way)
         local.set_weights(weights)
         found, seconds = results(local, x)
@@ -170,7 +173,7 @@ def measure(dim, signal, options):
             classes = found["logits"].argmax(-1) != expected["logits"].argmax(-1)
             row["other_class"] = float(classes.mean())
         if signal == "smooth" and dim == 2:
-            row["turned"] = turned(neighbors, options)
+            row["turned"] = turned(way, options)
         row |= {"local_seconds": seconds, "exact_seconds": exact_seconds}
         row = {key: float(f"{value:.4g}") for key, value in row.items()}
         yield {
@@ -180,10 +183,12 @@ def measure(dim, signal, options):
 
 
 def draw(rows, path):
-    """Errors of the mean by the halo, a panel for each dimension."""
+    """Errors of the mean by the halo of the largest blocks, a panel for each dimension."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    largest = max(int(row["block_size"]) for row in rows)
+    rows = [row for row in rows if int(row["block_size"]) == largest]
     dims = sorted({int(row["dim"]) for row in rows})
     figure = Figure(figsize=(3.4 * len(dims), 3.2), layout="constrained")
     FigureCanvasAgg(figure)
@@ -211,7 +216,7 @@ def main(arguments=None):
     parser.add_argument("--dims", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--signals", nargs="+", choices=SIGNALS, default=SIGNALS)
     parser.add_argument("--points", type=int, default=600)
-    parser.add_argument("--block-size", type=int, default=80)
+    parser.add_argument("--block-sizes", type=int, nargs="+", default=[80])
     parser.add_argument(
         "--neighbors", type=int, nargs="+", default=[16, 32, 64, 96, 128, 160, 240, 320]
     )
@@ -222,14 +227,16 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "errors.csv"
-    done = {(row["dim"], row["signal"]) for row in read_rows(path)}
-    for dim in options.dims:
-        for signal in options.signals:
-            if (str(dim), signal) in done:
-                continue
-            for row in measure(dim, signal, options):
-                append_rows(path, FIELDS, [row])
-                print(row, flush=True)
+    done = {tuple(row[key] for key in KEY) for row in read_rows(path)}
+    for dim, signal in itertools.product(options.dims, options.signals):
+        ways = [
+            way
+            for way in itertools.product(options.block_sizes, options.neighbors)
+            if tuple(map(str, (dim, signal, *way))) not in done
+        ]
+        for row in measure(dim, signal, ways, options) if ways else ():
+            append_rows(path, FIELDS, [row])
+            print(row, flush=True)
     draw(read_rows(path), options.output / "errors.png")
 
 

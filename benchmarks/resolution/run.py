@@ -2,14 +2,18 @@
 
 The paper's figure of that name.
 
-A PNCNN takes a lattice of any resolution as it is. The ordinary CNN gets images interpolated to the
-resolution that it was trained at ("cnn"), or as they are ("cnn_raw", the paper's way: the same
-network, whose filters then span another part of the image). All networks have the same width and
-depth and see the same images equally often.
+A PNCNN takes a lattice of any resolution as it is. Its blocks look at the pixels that it gets, or
+with --query at a fixed lattice of so many points along a side: then only its first convolution
+meets another resolution. The ordinary CNN gets images interpolated to the resolution that it was
+trained at ("cnn"), or as they are ("cnn_raw", the paper's way: the same network, whose filters then
+span another part of the image). All networks have the same width and depth and see the same images
+equally often.
 
     python -m benchmarks.resolution.run --data-dir DIR
     python -m benchmarks.resolution.run --data-dir DIR --images 60000 \\
         --train-resolutions 6 8 10 12 16
+    python -m benchmarks.resolution.run --data-dir DIR --modes diagonal --query 14 \\
+        --train-resolutions 28 56 --test-resolutions 14 20 28 40 56 --seeds 0 1 2
 
 DIR holds mnist.npz. Writes `resolution.csv`, a row for each network and test resolution as soon as
 it is known, and `resolution.png` into the output folder. A network that the CSV has already is not
@@ -17,22 +21,31 @@ trained again.
 """
 
 import argparse
+import collections
+import itertools
 import pathlib
 import time
 
 from benchmarks.tables import append_rows, read_rows
 
 MODES = ("diagonal", "none", "sampled", "low_rank", "cnn")
+OBSERVED = "observed"
 TITLES = {"cnn": "CNN, interpolated", "cnn_raw": "CNN, as they are"}
 FIELDS = (
-    *("mode", "train_resolution", "test_resolution", "seed", "images", "channels", "blocks"),
-    *("epochs", "error", "nll", "train_seconds"),
+    *("mode", "query", "train_resolution", "test_resolution", "seed", "images", "channels"),
+    *("blocks", "epochs", "error", "nll", "train_seconds"),
 )
+KEY = ("mode", "query", "train_resolution", "seed")  # of a network
 
 
 def lattice_images(part, resolution):
     """The values of a lattice data set as images [B, resolution, resolution, 1]."""
     return part.x["values"].reshape(-1, resolution, resolution, 1)
+
+
+def lattice(text):
+    """A number of points along a side, or "observed"."""
+    return text if text == OBSERVED else int(text)
 
 
 def conditioning(resolution, options, uncertainty):
@@ -54,6 +67,8 @@ def train_pncnn(data, resolution, options, uncertainty):
         uncertainty=uncertainty,
         rank=options.rank,
         conditioning=conditioning(resolution, options, uncertainty),
+        query=options.query,
+        pooling="space" if options.query == "observed" else (0, 1),
     )
     model.adapt(data.train.x)
     fit(model, data.train.x, data.train.y, options, keras)
@@ -86,7 +101,7 @@ def fit(model, x, y, options, keras):
     model.fit(x, y, batch_size=50, epochs=options.epochs, verbose=2)
 
 
-def measure(mode, resolution, options):
+def measure(mode, resolution, seed, options):
     """Rows of the CSV for one network: trained at one resolution, tested at all."""
     import keras
     import numpy as np
@@ -99,7 +114,7 @@ def measure(mode, resolution, options):
             resolution, data_dir=options.data_dir, validation_fraction=0, limit=options.images
         )
 
-    keras.utils.set_random_seed(options.seed)
+    keras.utils.set_random_seed(seed)
     data = load(resolution)
     start = time.perf_counter()
     if mode == "cnn":
@@ -119,9 +134,10 @@ def measure(mode, resolution, options):
             logits = model.predict(x, batch_size=50, verbose=0)
             nll = keras.losses.sparse_categorical_crossentropy(y, logits, from_logits=True)
             yield {
-                "mode": name,
+                **{"mode": name, "query": options.query, "seed": seed},
                 **{"train_resolution": resolution, "test_resolution": test_resolution},
-                **{key: getattr(options, key) for key in FIELDS[3:8]},
+                **{key: getattr(options, key) for key in ("images", "channels", "blocks")},
+                "epochs": options.epochs,
                 "error": round(float(np.mean(np.argmax(logits, axis=-1) != y)), 4),
                 "nll": round(float(np.mean(nll)), 4),
                 "train_seconds": round(seconds),
@@ -129,31 +145,35 @@ def measure(mode, resolution, options):
 
 
 def draw(rows, path):
-    """Test error over test resolution: a panel for each mode, a line for each training."""
+    """Test error over test resolution, the mean of the seeds: a panel for each kind of network."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    import numpy as np
 
-    found = {row["mode"] for row in rows}
-    modes = [mode for mode in (*MODES, "cnn_raw") if mode in found]
+    errors = collections.defaultdict(lambda: collections.defaultdict(list))
+    for row in rows:
+        sizes = int(row["train_resolution"]), int(row["test_resolution"])
+        errors[row["mode"], row["query"]][sizes].append(100 * float(row["error"]))
+    kinds = sorted(errors, key=lambda kind: ((*MODES, "cnn_raw").index(kind[0]), kind[1]))
+    size = (3 * len(kinds), 3)
     figure, axes = plt.subplots(
-        1, len(modes), figsize=(3 * len(modes), 3), sharey=True, squeeze=False, layout="constrained"
+        1, len(kinds), figsize=size, sharey=True, squeeze=False, layout="constrained"
     )
-    for axis, mode in zip(axes[0], modes, strict=True):
-        chosen = [row for row in rows if row["mode"] == mode]
-        for trained in sorted({int(row["train_resolution"]) for row in chosen}):
-            line = sorted(
-                (int(row["test_resolution"]), 100 * float(row["error"]))
-                for row in chosen
-                if int(row["train_resolution"]) == trained
-            )
-            axis.plot(*zip(*line, strict=True), marker="o", label=f"trained at {trained}")
-        axis.set(title=TITLES.get(mode, mode), xlabel="test resolution")
+    resolutions = sorted({trained for found in errors.values() for trained, _ in found})
+    for axis, kind in zip(axes[0], kinds, strict=True):
+        for number, trained in enumerate(resolutions):
+            line = sorted((at, np.mean(e)) for (t, at), e in errors[kind].items() if t == trained)
+            if line:
+                label = f"trained at {trained}"
+                axis.plot(*zip(*line, strict=True), f"C{number}o-", label=label)
+        query = "" if kind[1] == OBSERVED else f", lattice of {kind[1]}"
+        axis.set(title=TITLES.get(kind[0], kind[0]) + query, xlabel="test resolution")
         axis.set_yscale("log")
         axis.grid(alpha=0.3)
+        axis.legend(fontsize="small")
     axes[0, 0].set_ylabel("test error in %")
-    axes[0, -1].legend(fontsize="small")
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
@@ -178,20 +198,26 @@ def main(arguments=None):
         help="pixels along a side from which training conditions on neighbourhoods",
     )  # fmt: skip
     parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument(
+        "--query", type=lattice, default=OBSERVED,
+        help="points along a side of the lattice that PNCNN's blocks look at (default: the pixels)",
+    )  # fmt: skip
     options = parser.parse_args(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "resolution.csv"
-    for mode in options.modes:
-        for resolution in options.train_resolutions:
-            if any(
-                (row["mode"], row["train_resolution"]) == (mode, str(resolution))
-                for row in read_rows(path)
-            ):
-                continue
-            rows = list(measure(mode, resolution, options))
-            append_rows(path, FIELDS, rows)
-            print(mode, resolution, [(row["test_resolution"], row["error"]) for row in rows])
+    for seed, mode, resolution in itertools.product(
+        options.seeds, options.modes, options.train_resolutions
+    ):
+        if mode == "cnn" and options.query != OBSERVED:
+            continue
+        key = (mode, str(options.query), str(resolution), str(seed))
+        if any(tuple(row[name] for name in KEY) == key for row in read_rows(path)):
+            continue
+        rows = list(measure(mode, resolution, seed, options))
+        append_rows(path, FIELDS, rows)
+        found = [(row["test_resolution"], row["error"]) for row in rows]
+        print(mode, resolution, seed, found, flush=True)
     draw(read_rows(path), options.output / "resolution.png")
 
 
