@@ -126,7 +126,7 @@ def test_stages_are_earlier_blocks_own_points_and_later_ones():
         np.isinf(blocks.penalty.numpy()).sum()
         == stages.size - np.isfinite(blocks.observed(observed).variance.numpy()).sum()
     )
-    assert Neighbourhoods(30, 27).plan(57) == (1, 57, 0)
+    assert Neighbourhoods(30, 27).plan(57, 2) == (1, 57, 0)
 
 
 def test_query_points_go_to_the_nearest_block():

@@ -8,7 +8,7 @@ from tfpn.math.uncertainty import Uncertainty
 from tfpn.types import Config, Mixin
 
 CONDITIONING = ("exact", "local")
-BLOCK_SIZE, NEIGHBORS = 80, 96
+BLOCK_SIZE = 80
 # The arguments' names.
 CONDITIONED = ("conditioning", "block_size", "neighbors")
 
@@ -48,10 +48,10 @@ class Conditioned(Mixin):
         return dict(self._conditioning)
 
 
-def read_conditioning(conditioning: str, block_size: int, neighbors: int) -> Config:
+def read_conditioning(conditioning: str, block_size: int, neighbors: int | None) -> Config:
     """Checks the three arguments of conditioning, and returns them by name."""
     return {
         "conditioning": check_choice("conditioning", conditioning, CONDITIONING),
         "block_size": check_count("block_size", block_size),
-        "neighbors": check_count("neighbors", neighbors),
+        "neighbors": None if neighbors is None else check_count("neighbors", neighbors),
     }

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfpn.checks import check_positive
 from tfpn.layers.base import GPPosteriorLayer
-from tfpn.layers.conditioning import BLOCK_SIZE, NEIGHBORS, Conditioned
+from tfpn.layers.conditioning import BLOCK_SIZE, Conditioned
 from tfpn.layers.drawing import Drawing
 from tfpn.math.kernels.kernel import one_region
 from tfpn.math.missing import penalty
@@ -88,7 +88,7 @@ class IntegralPooling(Conditioned, Drawing, GPPosteriorLayer):
         double_precision: bool = True,
         conditioning: Literal["exact", "local"] = "exact",
         block_size: int = BLOCK_SIZE,
-        neighbors: int = NEIGHBORS,
+        neighbors: int | None = None,
         num_waves: int = 128,
         stream: int = 1,
         seed: int | None = None,

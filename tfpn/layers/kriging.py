@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfpn.checks import check_choice
 from tfpn.layers.base import GPPosteriorLayer
-from tfpn.layers.conditioning import BLOCK_SIZE, NEIGHBORS, Conditioned
+from tfpn.layers.conditioning import BLOCK_SIZE, Conditioned
 from tfpn.math.kriging import (
     Kriged,
     krige,
@@ -70,7 +70,7 @@ class Kriging(Conditioned, GPPosteriorLayer):
         kernel: KernelLike = "rbf",
         conditioning: str = "exact",
         block_size: int = BLOCK_SIZE,
-        neighbors: int = NEIGHBORS,
+        neighbors: int | None = None,
         marginal_likelihood_weight: float = 0.0,
         **kwargs: Any,
     ) -> None:
@@ -153,9 +153,9 @@ class Kriging(Conditioned, GPPosteriorLayer):
 
     def residuals(self, observations: Any) -> Array:
         """Readings minus the trend, [B, N, c] in float64; a few examples at a time."""
-        examples, count = observations["points"].shape[:2]
+        examples, count, dim = observations["points"].shape
         near = self.neighbourhoods
-        entries = count**2 if near is None else count * (near.block_size + near.neighbors)
+        entries = count**2 if near is None else count * (near.block_size + near.halo(dim))
         size = max(1, _ENTRIES // entries)
         found = []
         for start in range(0, examples, size):

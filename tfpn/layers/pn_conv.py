@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.checks import check_choice, check_count, check_flag
-from tfpn.layers.conditioning import BLOCK_SIZE, NEIGHBORS, Conditioned
+from tfpn.layers.conditioning import BLOCK_SIZE, Conditioned
 from tfpn.layers.convolution import DIFFUSION_PER_SPACING
 from tfpn.layers.drawing import Drawing
 from tfpn.layers.flows import DriftDiffusions
@@ -96,7 +96,8 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
             nearest to it, at a cost linear in N. An example of no more points than a block and its
             halo stays exact. With "sampled", "diagonal" and "none".
         block_size: for "local", the largest number of points of a block.
-        neighbors: for "local", the largest number of points of its halo.
+        neighbors: for "local", the largest number of points of its halo; None for 48 on a line and
+            128 in the plane and in space.
         use_bias: adds a learnable constant to each output channel.
         train_bias: whether the bias is trained, as in `ChannelMix`.
         kernel_initializer: for W, [K, c_in, filters]. By default normal with the variance
@@ -160,7 +161,7 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
         seed: int | None = None,
         conditioning: Literal["exact", "local"] = "exact",
         block_size: int = BLOCK_SIZE,
-        neighbors: int = NEIGHBORS,
+        neighbors: int | None = None,
         use_bias: bool = True,
         train_bias: bool = True,
         kernel_initializer: Initializer | None = None,

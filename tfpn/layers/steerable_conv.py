@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfpn.checks import check_choice, check_count, check_flag
-from tfpn.layers.conditioning import BLOCK_SIZE, NEIGHBORS, Conditioned
+from tfpn.layers.conditioning import BLOCK_SIZE, Conditioned
 from tfpn.layers.convolution import GPConvolution
 from tfpn.layers.drawing import Drawing
 from tfpn.layers.steerable_base import (
@@ -181,7 +181,7 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
         double_precision: bool = True,
         conditioning: Literal["exact", "local"] = "exact",
         block_size: int = BLOCK_SIZE,
-        neighbors: int = NEIGHBORS,
+        neighbors: int | None = None,
         use_bias: bool = True,
         spatial_dim: int | None = None,
         group: GroupLike | None = None,

@@ -18,7 +18,7 @@ def check_arguments(
     feature_noise: float | None,
     conditioning: str,
     block_size: int,
-    neighbors: int,
+    neighbors: int | None,
     **counts: int,
 ) -> Config:
     """Checks the arguments that all models have, and returns them for the configuration.

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfpn.checks import check_count, check_positive
 from tfpn.layers import PNConv
-from tfpn.layers.conditioning import BLOCK_SIZE, CONDITIONED, NEIGHBORS
+from tfpn.layers.conditioning import BLOCK_SIZE, CONDITIONED
 from tfpn.layers.prob_activation import activation_config, is_linear
 from tfpn.math.kernels import kernel_config
 from tfpn.math.uncertainty import UNCERTAINTY
@@ -120,7 +120,7 @@ class PNCNN(FieldPrediction, PNNetwork):
             blocks of at most ``block_size`` neighbours, and conditions each block on its own points
             and the ``neighbors`` points nearest to it. Cost and memory are then linear in N. It
             works with "sampled", "diagonal" and "none".
-        block_size, neighbors: the sizes for "local".
+        block_size, neighbors: the sizes for "local", as in `PNConv`.
         marginal_likelihood_weight: lambda in ``loss = task + lambda * L_GP``, with L_GP each
             layer's mean negative log marginal likelihood, summed over the layers. L_GP trains the
             priors' parameters alone.
@@ -193,7 +193,7 @@ class PNCNN(FieldPrediction, PNNetwork):
         feature_noise: float | None = 0.1,
         conditioning: Literal["exact", "local"] = "exact",
         block_size: int = BLOCK_SIZE,
-        neighbors: int = NEIGHBORS,
+        neighbors: int | None = None,
         marginal_likelihood_weight: float = 1.0 / 200.0,
         pooling: Pooling = "space",
         dtype: DType | None = None,

@@ -8,7 +8,7 @@ import keras
 from tfpn.checks import check_count
 from tfpn.contract import KEYS
 from tfpn.layers import GatedReLU, SteerableMix, SteerableNormalization, SteerablePNConv
-from tfpn.layers.conditioning import BLOCK_SIZE, CONDITIONED, NEIGHBORS
+from tfpn.layers.conditioning import BLOCK_SIZE, CONDITIONED
 from tfpn.layers.steerable_base import check_seed, read_field_group
 from tfpn.layers.steerable_flows import copy_flow, is_flow
 from tfpn.math.kernels import kernel_config
@@ -198,7 +198,7 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
         feature_noise: float | None = 0.1,
         conditioning: Literal["exact", "local"] = "exact",
         block_size: int = BLOCK_SIZE,
-        neighbors: int = NEIGHBORS,
+        neighbors: int | None = None,
         marginal_likelihood_weight: float = 1.0 / 200.0,
         pooling: Pooling = "space",
         seed: int | None = None,

@@ -6,7 +6,7 @@ import keras
 
 from tfpn.checks import check_count
 from tfpn.layers import PNConv
-from tfpn.layers.conditioning import BLOCK_SIZE, CONDITIONED, NEIGHBORS
+from tfpn.layers.conditioning import BLOCK_SIZE, CONDITIONED
 from tfpn.layers.prob_activation import activation_config, is_linear
 from tfpn.math.kernels import kernel_config
 from tfpn.math.uncertainty import UNCERTAINTY
@@ -181,7 +181,7 @@ class PNTimeSeries(FieldPrediction, InputProcess, TimesStart, PNNetwork):
         feature_noise: float | None = 0.1,
         conditioning: Literal["exact", "local"] = "exact",
         block_size: int = BLOCK_SIZE,
-        neighbors: int = NEIGHBORS,
+        neighbors: int | None = None,
         marginal_likelihood_weight: float = 1.0 / 20000.0,
         pooling: Pooling = (0.0, 1.0),
         dtype: DType | None = None,
