@@ -179,7 +179,7 @@ def test_error_by_halo(signal, dim):
 @eagerly
 @pytest.mark.parametrize("dim, limit", [(1, 1e-6), (2, 0.05)])
 def test_the_default_halo(dim, limit):
-    """On a line what is left is below float32's rounding, with 48 of 800 points."""
+    """On a line what is left is below float32's rounding, with 64 of 800 points."""
     x = data(dim, 1, number=800 if dim == 1 else 400, missing=False)
     spacing = x["points"].shape[1] ** (-1 / dim)
     options = {"spacing": spacing, "length_scale": spacing, "dtype": "float64", "seed": 0}

@@ -96,7 +96,7 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
             nearest to it, at a cost linear in N. An example of no more points than a block and its
             halo stays exact. With "sampled", "diagonal" and "none".
         block_size: for "local", the largest number of points of a block.
-        neighbors: for "local", the largest number of points of its halo; None for 48 on a line and
+        neighbors: for "local", the largest number of points of its halo; None for 64 on a line and
             128 in the plane and in space.
         use_bias: adds a learnable constant to each output channel.
         train_bias: whether the bias is trained, as in `ChannelMix`.
