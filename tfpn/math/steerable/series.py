@@ -2,8 +2,10 @@
 
 import functools
 
+import numpy as np
 import tensorflow as tf
 
+from tfpn.math.shapes import reshape, sizes
 from tfpn.math.steerable.radial import waves
 
 
@@ -27,9 +29,9 @@ def profiles(distance, flows, parity, orders, spectra):
     resolution, level = flows.resolution, flows.level
 
     def series(index, distance, spectra):
+        tables = _Tables(orders, flows, index)
         coefficients = [
-            _coefficients(part, some, flows, index)
-            for part, some in zip(spectra, orders, strict=True)
+            tables.coefficients(part, some) for part, some in zip(spectra, orders, strict=True)
         ]
         # One product serves all groups, so the waves are read once.
         coefficients = tf.cast(tf.concat(coefficients, axis=0), distance.dtype)
@@ -55,10 +57,20 @@ def profiles(distance, flows, parity, orders, spectra):
     return apply(*spectra)
 
 
-def _coefficients(spectra, orders, flows, level):
-    """[..., E, Q] -> the series of a group's entries, [rows, J]."""
-    found = [
-        tf.tensordot(part, tf.constant(flows.series_matrix(order, level)), [[-1], [1]])
-        for order, part in zip(orders, tf.unstack(spectra, axis=-2), strict=True)
-    ]
-    return tf.reshape(tf.stack(found, axis=-2), [-1, flows.resolution.terms[level]])
+class _Tables:
+    """The matrices from spectra to series of some orders: each order's is in the graph once."""
+
+    def __init__(self, orders, flows, level):
+        self._known = sorted({abs(order) for some in orders for order in some})
+        matrices = [flows.series_matrix(order, level) for order in self._known]
+        self._matrices = tf.constant(np.stack(matrices))  # [orders, J, Q]
+
+    def coefficients(self, spectra, orders):
+        """[..., E, Q] -> the series of a group's entries, [rows, J]."""
+        places = [self._known.index(abs(order)) for order in orders]
+        by_entry = sizes(spectra)
+        entries, nodes = by_entry[-2:]
+        flat = reshape(spectra, [-1, entries, nodes])
+        matrices = tf.gather(self._matrices, places)
+        found = tf.matmul(tf.transpose(flat, [1, 0, 2]), matrices, transpose_b=True)
+        return reshape(tf.transpose(found, [1, 0, 2]), [-1, found.shape[-1]])

@@ -44,7 +44,6 @@ imaginary one between a pseudoscalar and other fields.
 
 import dataclasses
 import functools
-import itertools
 import math
 
 import numpy as np
@@ -182,37 +181,41 @@ class PlaneFlows(Flows):
         exponent = tf.matmul(tf.matmul(basis, exponent), basis, adjoint_b=True)
         return [matrix_exponential(exponent)]  # [A Q, K, r, r]
 
-    def _entry(self, entry, winding):
-        """D's symbol of the order n + winding times the spectrum at the nodes, [Q, K] complex."""
-        column = entry.inside.start + int(entry.conjugate)
-        symbol = self._symbols[0][:, :, entry.out.start, column]
-        if len(self._angles) > 1:
-            turns = np.exp(-1j * (entry.order + winding) * self._angles) / len(self._angles)
-            symbol = tf.reshape(symbol, [len(turns), -1, self.count])
-            symbol = tf.tensordot(tf.constant(turns), symbol, 1)
-        factor = entry.scale * self._spectrum[:, None]
-        return symbol * tf.complex(factor, tf.zeros_like(factor))
+    def _symbols_of(self, entries, windings):
+        """``i^|q| D_q`` without the direction times the spectrum, q = n + winding, at the nodes.
 
-    def spectra(self, group, winding):
-        """Hankel transforms of a group's entries without the direction, ``D exp(-i n phi)``.
+        Args:
+            entries: several `Entry`.
+            windings: some of `windings`.
+
+        Returns:
+            [K, W, E, Q], complex.
+        """
+        size = self._symbols[0].shape[-1]
+        places = [e.out.start * size + e.inside.start + int(e.conjugate) for e in entries]
+        symbols = tf.reshape(self._symbols[0], [len(self._angles), -1, self.count, size * size])
+        symbols = tf.gather(symbols, places, axis=-1)  # [A, Q, K, E]
+        orders = np.array([[entry.order + winding for entry in entries] for winding in windings])
+        factors = np.array([entry.scale for entry in entries]) / len(self._angles)
+        turns = np.exp(-1j * orders[..., None] * self._angles) * factors[:, None]
+        turns *= np.array([1.0, 1.0j, -1.0, -1.0j])[np.abs(orders) % 4][..., None]
+        found = tf.einsum("wea,aqke->kweq", tf.constant(turns), symbols)
+        return found * tf.cast(self._spectrum, found.dtype)
+
+    def spectra(self, group, windings):
+        """Hankel transforms of a group's entries without the direction, ``D exp(-i q phi)``.
 
         Args:
             group: a `Group`.
-            winding: to add to the entries' orders; the result is n's of this sum.
+            windings: to add to the entries' orders n. The result is that of q = n + winding.
 
         Returns:
-            [2, K, E, Q] in float64 in the order part (real, imaginary), flow, entry, node.
+            [2, K, W E, Q] in float64 in the order part (real, imaginary), flow, winding and entry,
+            node.
         """
-        parts = []
-        for entry in group.entries:
-            symbol = self._entry(entry, winding)
-            real, imaginary = (
-                tf.transpose(part) for part in (tf.math.real(symbol), tf.math.imag(symbol))
-            )
-            for _ in range(abs(entry.order + winding) % 4):  # multiplies by i
-                real, imaginary = -imaginary, real
-            parts.append(tf.stack([real, imaginary]))
-        return tf.stack(parts, axis=2)
+        symbols = self._symbols_of(group.entries, windings)
+        symbols = tf.reshape(symbols, [self.count, -1, symbols.shape[-1]])
+        return tf.stack([tf.math.real(symbols), tf.math.imag(symbols)])
 
     def slope(self, orders, step):
         """The factor from spectra of orders n to those of ``i r / 2 W_{n + step}``, in 1 / L.
@@ -236,13 +239,15 @@ class PlaneFlows(Flows):
         Returns:
             [K mu, K mu] complex in float64; for scalars only its real part counts.
         """
-        weights = tf.constant(self._weights) / self._spectrum
+        weights = tf.sqrt(tf.constant(self._weights) / self._spectrum)
         total = 0.0
-        for numbers, winding in itertools.product(group.by_kind(kind), self.windings):
+        for numbers in group.by_kind(kind):
             entries = [group.entries[number] for number in numbers]
-            symbol = tf.stack([self._entry(entry, winding) for entry in entries], axis=-1)
-            symbol = tf.reshape(symbol, [-1, self.count * len(entries)])
-            factor = entries[0].power * weights[:, None]
-            scaled = symbol * tf.complex(factor, tf.zeros_like(factor))
-            total += tf.matmul(scaled, tf.math.conj(symbol), transpose_a=True)
+            symbols = self._symbols_of(entries, self.windings)
+            factor = math.sqrt(entries[0].power) * weights
+            symbols *= tf.cast(factor, symbols.dtype)
+            symbols = tf.reshape(
+                tf.transpose(symbols, [0, 2, 1, 3]), [self.count * len(entries), -1]
+            )
+            total += tf.matmul(symbols, symbols, adjoint_b=True)
         return total

@@ -28,25 +28,35 @@ def cross_kernels(query, points, flows, groups):
     """
     scale = tf.cast(1.0 / flows.unit, query.dtype)
     offset = [(query[:, :, None, axis] - points[:, None, :, axis]) * scale for axis in (0, 1)]
-    wound = list(itertools.product(flows.windings, groups))
-    orders = [tuple(entry.order + winding for entry in group.entries) for winding, group in wound]
-    spectra = [flows.spectra(group, winding) for winding, group in wound]
+    # Waves of even and of odd orders have different series.
+    parities = {
+        parity: [w for w in flows.windings if w % 2 == parity]
+        for parity in sorted({w % 2 for w in flows.windings})
+    }
+    pieces = [(group, windings) for windings in parities.values() for group in groups]
+    orders = [
+        tuple(entry.order + winding for winding in windings for entry in group.entries)
+        for group, windings in pieces
+    ]
+    spectra = [flows.spectra(group, windings) for group, windings in pieces]
+    counts = [len(windings) for _, windings in pieces]
     x, y = map(tf.stop_gradient, offset)
-    kernels = _kernels(x, y, flows, orders, spectra)
-    kernels = _with_gradient(offset, kernels, flows, orders, spectra)
-    if len(wound) == len(groups):
+    kernels = _kernels(x, y, flows, orders, spectra, counts)
+    kernels = _with_gradient(offset, kernels, flows, orders, spectra, counts)
+    if len(parities) == 1:
         return kernels
     return [tf.add_n(kernels[number :: len(groups)]) for number in range(len(groups))]
 
 
-def _kernels(x, y, flows, orders, spectra):
+def _kernels(x, y, flows, orders, spectra, counts):
     """`cross_kernels` for offsets, which are constants here.
 
     Args:
         x, y: coordinates of ``(x_m - x_n) / L``, [B, M, N].
         flows: `PlaneFlows`.
-        orders: for each group the orders of its entries.
-        spectra: for each group [2, K, E, Q], as from `PlaneFlows.spectra`.
+        orders: for each group the orders of its W windings and E entries.
+        spectra: for each group [2, K, W E, Q], as from `PlaneFlows.spectra`.
+        counts: W for each group. Its result is the sum over windings.
     """
     distance, harmonics = polar(x, y, max(abs(n) for some in orders for n in some))
     one, zero = tf.ones_like(distance), tf.zeros_like(distance)
@@ -66,12 +76,13 @@ def _kernels(x, y, flows, orders, spectra):
             for i in same
             for part in (0, 1)
         ]
-        for i, turned in zip(same, _turned(profiles, turns, flows.count), strict=True):
-            found[i] = turned
+        turned = _turned(profiles, turns, flows.count, tuple(counts[i] for i in same))
+        for i, kernel in zip(same, turned, strict=True):
+            found[i] = kernel
     return found
 
 
-def _with_gradient(offset, kernels, flows, orders, spectra):
+def _with_gradient(offset, kernels, flows, orders, spectra, counts):
     r"""The same kernels, with gradients by the offset.
 
     Polar coordinates are singular at coincident points, but the kernels are not. For
@@ -96,11 +107,8 @@ def _with_gradient(offset, kernels, flows, orders, spectra):
                     part * flows.slope(some, step)
                     for part, some in zip(spectra, orders, strict=True)
                 ]
-                for u, slope in zip(
-                    upstream,
-                    _kernels(inside_x, inside_y, flows, moved, slopes),
-                    strict=True,
-                ):
+                found = _kernels(inside_x, inside_y, flows, moved, slopes, counts)
+                for u, slope in zip(upstream, found, strict=True):
                     # conj(u) i r / 2 W
                     u_real, u_imag = tf.split(tf.cast(u, flows.dtype), 2, axis=2)
                     real, imag = tf.split(slope, 2, axis=2)
@@ -113,19 +121,20 @@ def _with_gradient(offset, kernels, flows, orders, spectra):
     return apply(*offset, *kernels)
 
 
-def _turned(profiles, turns, flows):
-    """Products of complex numbers ``(cosine + i sine) profiles``; a turn serves all K flows.
+def _turned(profiles, turns, flows, counts):
+    """Sums over windings of ``(cosine + i sine) profiles``; a turn serves all K flows.
 
     Args:
-        profiles: of some groups together, [B, M, sum of 2 K E, N], each in the order part, flow,
-            entry.
-        turns: for each group its cosine and its sine [B, M, E, N], constants.
+        profiles: of some groups together, [B, M, sum of 2 K W E, N], each in the order part, flow,
+            winding, entry.
+        turns: for each group its cosine and its sine [B, M, W E, N], constants.
         flows: K.
+        counts: W for each group.
 
     Returns:
         For each group [B, M, 2 K E, N].
     """
-    forward, backward = _turns(tuple(2 * flows * turn.shape[2] for turn in turns[::2]))
+    forward, backward = _turns(tuple(2 * flows * turn.shape[2] for turn in turns[::2]), counts)
 
     @tf.custom_gradient
     def apply(profiles):
@@ -141,42 +150,55 @@ def _turned(profiles, turns, flows):
 
 
 @functools.cache
-def _turns(sizes):
+def _turns(sizes, counts):
     """Functions that turn the profiles of groups of these sizes, and turn gradients back."""
 
     @fused
     def forward(profiles, *turns):
         parts = tf.split(profiles, sizes, axis=2)
-        return tuple(
-            _turn(part, cosine, sine)
-            for part, cosine, sine in zip(parts, turns[::2], turns[1::2], strict=True)
-        )
+        return tuple(map(_turn, parts, turns[::2], turns[1::2], counts))
 
     @fused
     def backward(*tensors):
         upstream, turns = tensors[: len(sizes)], tensors[len(sizes) :]
-        parts = [
-            _turn(part, cosine, -sine)
-            for part, cosine, sine in zip(upstream, turns[::2], turns[1::2], strict=True)
-        ]
-        return (tf.concat(parts, axis=2),)
+        return (tf.concat(list(map(_turn_back, upstream, turns[::2], turns[1::2], counts)), 2),)
 
     return forward, backward
 
 
-def _by_part(tensor, turn):
-    """Real and imaginary part, [B, M, K, E, N] each."""
-    shape, entries = tf.shape(turn), turn.shape[2]
-    flows = tensor.shape[2] // (2 * entries)
-    split = tf.reshape(tensor, [shape[0], shape[1], 2, flows, entries, shape[3]])
-    return split[:, :, 0], split[:, :, 1]
+def _turn(profiles, cosine, sine, count):
+    """[B, M, 2 K W E, N] and [B, M, W E, N] -> [B, M, 2 K E, N], for W = ``count``."""
+    shape, entries = tf.shape(cosine), cosine.shape[2] // count
+    flows = profiles.shape[2] // (2 * count * entries)
+    cosine, sine = (_by_winding(part, count) for part in (cosine, sine))
+    split = tf.reshape(profiles, [shape[0], shape[1], 2, flows, count, entries, shape[3]])
+    real, imaginary = split[:, :, 0], split[:, :, 1]
+    parts = cosine * real - sine * imaginary, sine * real + cosine * imaginary
+    turned = tf.stack([_summed(part, count) for part in parts], axis=2)
+    return tf.reshape(turned, [shape[0], shape[1], 2 * flows * entries, shape[3]])
 
 
-def _turn(profiles, cosine, sine):
-    real, imaginary = _by_part(profiles, cosine)
-    cosine, sine = cosine[:, :, None], sine[:, :, None]
-    turned = tf.stack([cosine * real - sine * imaginary, sine * real + cosine * imaginary], axis=2)
-    return tf.reshape(turned, tf.shape(profiles))
+def _turn_back(upstream, cosine, sine, count):
+    """The gradient of `_turn` by the profiles."""
+    shape, entries = tf.shape(cosine), cosine.shape[2] // count
+    flows = upstream.shape[2] // (2 * entries)
+    cosine, sine = (_by_winding(part, count) for part in (cosine, sine))
+    split = tf.reshape(upstream, [shape[0], shape[1], 2, flows, 1, entries, shape[3]])
+    real, imaginary = split[:, :, 0], split[:, :, 1]
+    parts = cosine * real + sine * imaginary, cosine * imaginary - sine * real
+    turned = tf.stack(parts, axis=2)
+    return tf.reshape(turned, [shape[0], shape[1], 2 * flows * count * entries, shape[3]])
+
+
+def _by_winding(turn, count):
+    """[B, M, W E, N] -> [B, M, 1, W, E, N]; the new axis is that of flows."""
+    shape = tf.shape(turn)
+    return tf.reshape(turn, [shape[0], shape[1], 1, count, turn.shape[2] // count, shape[3]])
+
+
+def _summed(part, count):
+    """The sum over the windings of [B, M, K, W, E, N]."""
+    return part[:, :, :, 0] if count == 1 else tf.reduce_sum(part, axis=3)
 
 
 def real_matrix(kernels, groups, frequencies):
