@@ -43,7 +43,7 @@ def test_trains_and_reloads(uncertainty, num_blocks, pooling, tmp_path):
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         run_eagerly=True,
     )
-    losses = model.fit(x, y, epochs=2, batch_size=3, verbose=0).history["loss"]
+    losses = model.fit(x, y, epochs=2, batch_size=6, verbose=0).history["loss"]
     assert losses[-1] < losses[0]
     for weight, old in zip(model.trainable_weights, before, strict=True):
         cancels = weight.path in ("mix_1/bias", "mix_2/bias")  # in the normalisation
@@ -231,7 +231,7 @@ def test_calibrate_errors():
 # Rounding, and in "low_rank" the eigenvectors of a subspace that the iteration has nearly found.
 @pytest.mark.parametrize(
     "uncertainty,dtype,tolerance",
-    [("low_rank", "float64", 1e-8), ("low_rank", "float32", 2e-4), ("joint", "float64", 1e-8)],
+    [("low_rank", "float64", 1e-8), ("joint", "float32", 2e-4)],
 )
 @pytest.mark.graphs
 def test_eager_graph_and_xla_agree(uncertainty, dtype, tolerance):

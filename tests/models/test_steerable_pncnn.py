@@ -59,7 +59,7 @@ def classifier(tmp_path_factory):
     model.adapt(x)
     before = tfpn.check_equivariance(model, x, SO2, n=3)
     model.compile(keras.optimizers.Adam(1e-2), LOSS, metrics=["accuracy"])
-    history = model.fit(x, y, epochs=2, batch_size=2, verbose=0).history
+    history = model.fit(x, y, epochs=2, batch_size=4, verbose=0).history
     path = tmp_path_factory.mktemp("models") / "classifier.keras"
     model.save(path)
     return model, x, keras.models.load_model(path), history, before
@@ -76,8 +76,8 @@ def regressor(tmp_path_factory):
     weights = np.ones(y.shape[:2])
     weights[0, 2] = 0.0
     missing = np.where(weights[..., None] > 0.0, y, 1e6)
-    model.compile(keras.optimizers.Adam(3e-2), "mse")
-    fit = {"epochs": 6, "batch_size": 2, "verbose": 0}
+    model.compile(keras.optimizers.Adam(0.1), "mse")
+    fit = {"epochs": 4, "batch_size": 4, "verbose": 0}
     history = model.fit(x, missing, sample_weight=weights, **fit).history
     gaps = y.copy()
     gaps[0, 2], gaps[1, :, 0], gaps[2, 1, 1] = np.nan, np.nan, np.nan

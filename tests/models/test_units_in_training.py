@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import tfpn
 
-EPOCHS = 2  # of two steps
+EPOCHS = 2  # of one step
 # Microseconds and years beside the unit of the data, alternately.
 UNITS = 1e-6, 1e6
 BOX, STAY = ((0.0, 0.0), (1.0, 2.0)), (0.0, 4.0)
@@ -65,7 +65,7 @@ def trained(case, unit):
     # At such a rate each step moves a drift by a twentieth of a spacing.
     model.compile(keras.optimizers.Adam(0.05), loss)
     # Keras would cast arrays to float32.
-    batches = tf.data.Dataset.from_tensor_slices((x, np.arange(6) % 3)).batch(3)
+    batches = tf.data.Dataset.from_tensor_slices((x, np.arange(6) % 3)).batch(6)
     history = model.fit(batches, epochs=EPOCHS, shuffle=False, verbose=0)
     return np.array(history.history["loss"]), flows(model.get_layer("conv_1"))
 
