@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 from cli_support import command, refused, write_recipe
 from matplotlib import cbook
-from test_readme import README, blocks
+from test_readme import README, TEXTS, blocks, run_page
 
 from tfpn import recipes, training
 
@@ -58,13 +58,15 @@ def test_a_table_becomes_a_map_with_standard_deviations(mapped):
 
 
 def test_ten_lines_of_python_make_the_same_map(mapped, tmp_path, monkeypatch, all_eagerly):
-    """Within a quarter of a standard deviation: the command's prior is fitted to fewer places."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "heights.csv").write_bytes(HEIGHTS.read_bytes())
+    """Within a quarter of a standard deviation: the command's prior is fitted to fewer places.
+
+    They begin the page of fields, whose other programs go on from them.
+    """
     code = next(block for block in blocks(README) if "read_csv" in block)
+    assert blocks(TEXTS["fields.md"])[0] == code
     statements = [node for node in ast.parse(code).body if not isinstance(node, ast.Import)]
     assert len(statements) == 10
-    exec(compile(code, "README.md", "exec"), {})
+    run_page("fields.md", tmp_path, monkeypatch)
     assert (tmp_path / "map.png").read_bytes().startswith(PNG)
     field = xr.load_dataset(tmp_path / "map.nc", engine="scipy")
     assert set(field.data_vars) == {"height", "height_std"}
