@@ -73,7 +73,7 @@ def test_batches_are_those_of_the_same_arrays_in_memory(tmp_path):
                 np.testing.assert_array_equal(x[key], same[key])
 
 
-def test_a_run_reads_them(tmp_path):
+def test_a_run_reads_them(tmp_path, eagerly):
     write(tmp_path / "data")
     found = training.train(small(tmp_path / "data"), tmp_path / "run", verbose=0)
     model, _ = training.load_run(tmp_path / "run")

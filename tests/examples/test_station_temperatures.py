@@ -119,7 +119,7 @@ def network():
     import tfpn
 
     return tfpn.models.SteerablePNCNN(
-        num_classes=None, out_fields=example.FIELDS, copies=2, num_blocks=1, seed=0
+        None, out_fields=example.FIELDS, copies=1, frequencies=(0, 1), num_blocks=1, seed=0
     )
 
 

@@ -7,12 +7,18 @@ import tensorflow as tf
 from tfpn.math import rectified_covariance
 
 
-def value_and_gradient(*arguments, function=rectified_covariance):
-    arguments = [tf.convert_to_tensor(x) for x in arguments]
-    with tf.GradientTape() as tape:
-        tape.watch(arguments)
-        value = function(*arguments)
-    return value.numpy(), [x.numpy() for x in tape.gradient(value, arguments)]
+def value_and_gradient(*arguments, function=rectified_covariance, **graph):
+    """As arrays; with arguments of `tf.function` in a graph, which both are traced into at once."""
+
+    def both(*arguments):
+        with tf.GradientTape() as tape:
+            tape.watch(arguments)
+            value = function(*arguments)
+        return value, tape.gradient(value, arguments)
+
+    both = tf.function(both, **graph) if graph else both
+    value, gradient = both(*(tf.convert_to_tensor(x) for x in arguments))
+    return value.numpy(), [x.numpy() for x in gradient]
 
 
 def exact(h, k, rho):

@@ -240,8 +240,7 @@ def test_shapes_and_modes_agree():
         cast = [tf.cast(x, dtype) for x in arguments]
         value, gradient = value_and_gradient(*cast)
         specs = [tf.TensorSpec([None] * 3, dtype)] * 5
-        function = tf.function(rectified_covariance, jit_compile=compiled, input_signature=specs)
-        other, others = value_and_gradient(*cast, function=function)
+        other, others = value_and_gradient(*cast, jit_compile=compiled, input_signature=specs)
         np.testing.assert_allclose(other, value, atol=10 * unit)
         for a, b in zip(others, gradient, strict=True):
             np.testing.assert_allclose(a, b, atol=np.sqrt(unit))  # at correlations of 1

@@ -10,7 +10,7 @@ import tfpn
 SMALL = {"num_blocks": 1, "num_basis": 1, "dtype": "float64"}
 PLANAR = {"num_outputs": 2, "channels": 2, "pooling": (0.0, 1.0), **SMALL}
 SERIES = {"num_outputs": 1, "channels": 2, "query": 3, "missingness": "intensity", **SMALL}
-FIELDS = {"out_fields": {0: 1, 1: 1}, "copies": 1, "seed": 0, **SMALL}
+FIELDS = {"out_fields": {0: 1, 1: 1}, "copies": 1, "frequencies": (0, 1), "seed": 0, **SMALL}
 KINDS = {
     "planar": tfpn.models.PNCNN,
     "series": tfpn.models.PNTimeSeries,

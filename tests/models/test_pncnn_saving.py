@@ -16,13 +16,15 @@ CONFIGURATIONS = {
     "default": {},
     "without uncertainty": {"uncertainty": "none"},
     "without normalization": {"normalization": False, "num_blocks": 1},
-    "box": {"pooling": (0.0, 1.0), "num_blocks": 1},
     "box of lists": {"pooling": ([0.0, -1.0], [1.0, 2.0]), "num_blocks": 1},
-    "regression": {"num_classes": None, "num_outputs": 2, "num_blocks": 1},
+    "regression in float64": {
+        "num_classes": None,
+        "num_outputs": 2,
+        "num_blocks": 1,
+        "dtype": "float64",
+    },
     "headless": {"num_classes": None, "pooling": (0.0, 1.0), "num_blocks": 1},
     "channel noise": {"in_channels": 2, "input_noise": "channel", "num_blocks": 1},
-    "float64": {"dtype": "float64", "num_blocks": 1},
-    "mixed_float16": {"dtype": "mixed_float16", "num_blocks": 1},
     "mixed_bfloat16": {"dtype": "mixed_bfloat16", "num_blocks": 1},
 }
 
