@@ -128,7 +128,7 @@ def test_classifier_trains_repeats_and_is_saved(tmp_path):
     model = small(num_blocks=2, pooling=DISC, dtype="float32")
     model.adapt(x)
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    history = model.fit(x, y, epochs=2, verbose=0).history
+    history = model.fit(x, y, epochs=1, verbose=0).history
     assert np.all(np.isfinite(history["loss"]))
     logits = model.predict(x, verbose=0)
     np.testing.assert_array_equal(model.predict(x, verbose=0), logits)

@@ -16,7 +16,6 @@ every_option = pytest.mark.parametrize(
     "options",
     [
         {},
-        {"query": 7},
         {"missingness": "intensity"},
         {"missingness": "intensity", "query": 7},
         {"missingness": "counts", "num_statics": 2, "query": 7},
