@@ -49,8 +49,8 @@ def main():
 
     model = tfpn.models.PNCNN(
         num_classes=len(CLASSES),
-        channels=12,
-        num_blocks=2,
+        channels=8,
+        num_blocks=1,
         num_basis=5,
         spatial_dim=1,
         in_channels=2,
@@ -61,7 +61,7 @@ def main():
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
     )
-    model.fit(x, y, batch_size=30, epochs=8, verbose=2)
+    model.fit(x, y, batch_size=30, epochs=5, verbose=2)
     accuracy = model.evaluate(x_test, y_test, verbose=0, return_dict=True)["accuracy"]
     print(f"test accuracy {accuracy:.3f}")
 
