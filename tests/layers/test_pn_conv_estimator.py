@@ -107,7 +107,7 @@ def test_a_model_trains_saves_and_repeats(tmp_path):
     model.adapt(x)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("adam", loss, run_eagerly=True)  # quicker than tracing for so few steps
-    history = model.fit(x, y, epochs=2, batch_size=3, verbose=0).history
+    history = model.fit(x, y, epochs=2, batch_size=6, verbose=0).history
     assert np.all(np.isfinite(history["loss"]))
     before = model.predict(x, verbose=0)
     np.testing.assert_array_equal(model.predict(x, verbose=0), before)
