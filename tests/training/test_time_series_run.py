@@ -45,7 +45,7 @@ def part(size, seed):
 
 @pytest.fixture
 def recipe(monkeypatch):
-    data = types.SimpleNamespace(train=part(40, 0), validation=part(20, 1), test=part(20, 2))
+    data = types.SimpleNamespace(train=part(16, 0), validation=part(8, 1), test=part(8, 2))
     monkeypatch.setattr(recipes, "load_data", lambda recipe: data)
     recipe = recipes.load("physionet2012")
     for change in CHANGES:
