@@ -138,7 +138,7 @@ def test_a_trained_network_of_vectors_turns_and_is_saved(tmp_path, eagerly):
         num_basis=1, spacing=0.4, seed=0, spatial_dim=3,
     )  # fmt: skip
     model.compile(keras.optimizers.Adam(1e-2), "mse", jit_compile=False)
-    model.fit(x, y, epochs=1, batch_size=2, verbose=0)
+    model.fit(x, y, epochs=1, batch_size=4, verbose=0)
     report = tfpn.check_equivariance(model, x, SO3, n=2)
     assert set(report.errors) == {"values", "variance"}
     assert report.largest < 1e-5, str(report)
