@@ -14,11 +14,13 @@ from cli_support import EPOCHS, KEEP, SMALL, command
 from small_disk import largest_file
 
 from tfpn import datasets, observations, recipes, training
+from tfpn.training import run
 
 PNG = b"\x89PNG\r\n\x1a\n"
 # The resumed run does the same operations on the same numbers; only the order in which threads
 # add up may differ, which grows over the remaining epochs.
 RESUME_TOLERANCE = 1e-4
+LAST = f"epoch-{EPOCHS:05}.weights.h5"  # the backup of a finished run
 
 
 def rows(folder):
@@ -61,7 +63,7 @@ def test_resolved_recipe_holds_overrides_and_defaults(trained):
     assert saved["model"]["channels"] == 12 and "uncertainty" in saved["model"]
     assert saved["data"]["views"] == 1 and saved["augmentation"]["rotation"] > 0
     assert saved["training"] == {
-        **{"epochs": EPOCHS, "batch_size": 50, "learning_rate": 1e-2},
+        **{"epochs": EPOCHS, "batch_size": 50, "learning_rate": 2e-2},
         **{"schedule": "cosine", "seed": 0, "class_weight": [], "by_length": False},
         **{"patience": 0, "monitor": "val_loss"},
     }
@@ -69,11 +71,11 @@ def test_resolved_recipe_holds_overrides_and_defaults(trained):
 
 @pytest.fixture(scope="session")
 def killed(tmp_path_factory):
-    """The folder of the same run, killed with SIGKILL in the middle of its third epoch."""
+    """The folder of the same run, killed with SIGKILL in the middle of its last epoch."""
     folder = tmp_path_factory.mktemp("killed") / "run"
     process = processes.start(command, "train", *SMALL, "--output", folder)
     deadline = time.monotonic() + processes.SECONDS
-    while not list((folder / "backup").glob("epoch-00002*")):
+    while not list((folder / "backup").glob(f"epoch-{EPOCHS - 1:05}*")):
         assert process.exitcode is None and time.monotonic() < deadline
         time.sleep(0.01)
     time.sleep(0.1)
@@ -82,6 +84,13 @@ def killed(tmp_path_factory):
     return folder
 
 
+@pytest.fixture
+def without_pictures(monkeypatch):
+    """`trained` has drawn them."""
+    monkeypatch.setattr(run, "_draw", lambda *arguments: None)
+
+
+@pytest.mark.usefixtures("without_pictures")
 def test_killed_run_resumes_to_the_same_result_after_a_full_disk(trained, killed, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(killed, folder)
@@ -90,14 +99,15 @@ def test_killed_run_resumes_to_the_same_result_after_a_full_disk(trained, killed
         log.write(f"{EPOCHS - 1}{',0.5' * (len(rows(folder)[0]) - 1)}\n{EPOCHS},0.")
     # Nothing of this run stays, and without tracing its one epoch is quicker.
     tf.config.run_functions_eagerly(True)
-    with largest_file((folder / "backup" / "epoch-00002.weights.h5").stat().st_size // 2):
+    before = f"epoch-{EPOCHS - 1:05}.weights.h5"
+    with largest_file((folder / "backup" / before).stat().st_size // 2):
         outcome = command("train", *SMALL, "--output", folder, "--resume")
     tf.config.run_functions_eagerly(False)
     assert outcome.status == 2 and "Traceback" not in outcome.err
-    said = f"cannot write {folder / 'backup' / 'epoch-00003.weights.h5'}: File too large"
+    said = f"cannot write {folder / 'backup' / LAST}: File too large"
     assert outcome.err.splitlines()[-1] == f"tfpn train: error: {said}"
-    assert os.listdir(folder / "backup") == ["epoch-00002.weights.h5"]
-    assert [int(row["epoch"]) for row in rows(folder)] == list(range(3))
+    assert os.listdir(folder / "backup") == [before]
+    assert [int(row["epoch"]) for row in rows(folder)] == list(range(EPOCHS))
     outcome = command("train", *SMALL, "--output", folder, "--resume")
     assert outcome.status == 0, outcome.err
 
@@ -128,6 +138,7 @@ def variables(backup):
     return found
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_resume_without_recipe_takes_the_runs_own(trained):
     outcome = command("train", "--resume", "--output", trained.folder)
     assert outcome.status == 0, outcome.err
@@ -172,12 +183,12 @@ def test_output_that_cannot_be_a_folder(below, resume, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("backup/epoch-00004.weights.h5", b"garbage", "epoch-00004.weights.h5 is damaged"),
+        (f"backup/{LAST}", b"garbage", f"{LAST} is damaged"),
         ("log.csv", None, "log.csv: No such file"),
         ("log.csv", b"\xff\xfe\x00", "log.csv is not the log of a run"),
         ("log.csv", b"epoch,seconds\nx,y\n", "log.csv is not the log of a run"),
         ("log.csv", b"", "log.csv is not the log of a run"),
-        ("log.csv", b"epoch,seconds\n0,1.0\n", "log.csv does not hold the 4 epochs"),
+        ("log.csv", b"epoch,seconds\n0,1.0\n", f"log.csv does not hold the {EPOCHS} epochs"),
     ],
     ids=["backup", "no-log", "bytes", "text", "empty", "short"],
 )
