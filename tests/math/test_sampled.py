@@ -21,7 +21,7 @@ from tfpn.math.kernels import CORRELATIONS, Kernel, read_mixture
 from tfpn.math.uncertainty import Diagonal
 from tfpn.math.waves import _bessel_ratio, draw_waves
 
-DRAWS = 5_000  # in every comparison
+DRAWS = 10_000  # in every comparison
 
 
 def compare(data, query, parameters, waves=16):
@@ -206,7 +206,7 @@ def test_gradients_of_draws_are_those_of_the_family_of_kernels(eagerly):
     offset = tf.constant([[[0.0], [0.3]]], tf.float64)
     parameters = [tf.constant(1.3, tf.float64), tf.constant(0.4, tf.float64)]
     found = []
-    for repeat in range(100):
+    for repeat in range(200):
         with tf.GradientTape() as tape:
             tape.watch(parameters)
             waves = draw_waves(
