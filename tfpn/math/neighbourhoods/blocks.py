@@ -110,7 +110,7 @@ def _merged(tensor):
     return reshape(tensor, [batch * blocks, *others])
 
 
-# What a halo has by default. On a line the result is off by 5e-6 at most. In the plane the logits of
+# What a halo has by default. On a line results are off by 5e-6 at most. In the plane the logits of
 # trained networks are off by less than 1 % (`benchmarks/neighbourhoods`).
 ON_A_LINE, ELSEWHERE = 64, 128
 
