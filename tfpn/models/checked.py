@@ -133,6 +133,8 @@ class Checked(Mixin):
         """Keras's, after the checks of `fit`."""
         x, y, sample_weight = self._checked_data(x, y, sample_weight)
         check_class_weight(class_weight)
+        if self.train_function is None:
+            self._create_variables(x, y)
         return super().train_on_batch(x, y, sample_weight, class_weight, return_dict)
 
     def test_on_batch(
@@ -140,6 +142,8 @@ class Checked(Mixin):
     ) -> Any:
         """Keras's, after the checks of `fit`."""
         x, y, sample_weight = self._checked_data(x, y, sample_weight)
+        if self.test_function is None:
+            self._create_variables(x, y)
         return super().test_on_batch(x, y, sample_weight, return_dict)
 
     def predict_on_batch(self, x: Any) -> Array:
