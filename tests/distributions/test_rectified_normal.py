@@ -197,6 +197,20 @@ def test_not_a_number_stays_one():
         assert np.isnan(getattr(distribution, name)(np.float32(np.nan))), name
 
 
+def test_in_a_graph_in_float64():
+    """There TensorFlow does not turn a number of Python into the other arguments' dtype."""
+    loc = tf.constant([-0.7, 0.4], tf.float64)
+
+    def everything(loc):
+        distribution = RectifiedNormal(loc, tf.constant([0.0, 1.2], tf.float64))
+        some = {name: getattr(distribution, name)(tf.abs(loc)) for name in METHODS}
+        return {**some, "stddev": distribution.stddev(), "variance": distribution.variance()}
+
+    tf.nest.map_structure(
+        np.testing.assert_array_almost_equal, tf.function(everything)(loc), everything(loc)
+    )
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("by", ["scale", "squared_scale"])
 def test_gradients_are_finite(by, dtype):

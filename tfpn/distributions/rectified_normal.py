@@ -163,7 +163,7 @@ class RectifiedNormal(distribution.Distribution):
     def _stddev(self):
         unit, _, variance = self._moments()  # the variance in units of 1 may overflow
         none = tf.equal(variance, 0.0)  # the root has no derivative there
-        root = tf.where(none, 0.0, tf.sqrt(tf.where(none, 1.0, variance)))
+        root = tf.where(~none, tf.sqrt(tf.where(~none, variance, 1.0)), 0.0)
         return root if unit is None else unit * root
 
     def _event_shape(self):

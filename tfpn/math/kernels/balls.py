@@ -238,7 +238,7 @@ def _ball_mean(z):
 def _ball_slope(z):
     """G of a ball for z >= 0."""
     small = z < _SMALL
-    near, safe = tf.minimum(z, _SMALL), tf.where(small, 1.0, z)
+    near, safe = tf.minimum(z, _SMALL), tf.where(~small, z, 1.0)
     decay = tf.exp(-2.0 * safe)
     far = 0.5 * (1.0 + decay - (1.0 - decay) / safe) / tf.square(safe)
     return _HALF_NORMAL * tf.where(small, tf.exp(-near) * _slope_series(tf.square(near)), far)
