@@ -53,13 +53,11 @@ def conditioning(resolution, options, uncertainty):
     return "local" if resolution >= options.local_from and uncertainty != "low_rank" else "exact"
 
 
-def train_pncnn(data, resolution, options, uncertainty):
-    """A trained PNCNN; it is evaluated on observations."""
-    import keras
-
+def pncnn(resolution, options, uncertainty):
+    """A PNCNN that conditions as images of a resolution need it."""
     import tfpn
 
-    model = tfpn.models.PNCNN(
+    return tfpn.models.PNCNN(
         10,
         channels=options.channels,
         num_blocks=options.blocks,
@@ -68,11 +66,28 @@ def train_pncnn(data, resolution, options, uncertainty):
         rank=options.rank,
         conditioning=conditioning(resolution, options, uncertainty),
         query=options.query,
-        pooling="space" if options.query == "observed" else (0, 1),
+        common_points=uncertainty in ("diagonal", "none"),
+        pooling="space" if options.query == OBSERVED else (0, 1),
     )
+
+
+def train_pncnn(data, resolution, options, uncertainty):
+    """A trained PNCNN; it is evaluated on observations."""
+    import keras
+
+    model = pncnn(resolution, options, uncertainty)
     model.adapt(data.train.x)
     fit(model, data.train.x, data.train.y, options, keras)
     return model
+
+
+def at_resolution(model, resolution, options, uncertainty):
+    """The network, with the conditioning that images of another resolution need."""
+    if model.get_config()["conditioning"] == conditioning(resolution, options, uncertainty):
+        return model
+    other = pncnn(resolution, options, uncertainty)
+    other.set_weights(model.get_weights())
+    return other
 
 
 def train_cnn(images, labels, options):
@@ -130,6 +145,7 @@ def measure(mode, resolution, seed, options):
             inputs = {"cnn": tf.image.resize(images, [resolution] * 2), "cnn_raw": images}
         else:
             inputs = {mode: {key: value[: len(y)] for key, value in test.x.items()}}
+            model = at_resolution(model, test_resolution, options, mode)
         for name, x in inputs.items():
             logits = model.predict(x, batch_size=50, verbose=0)
             nll = keras.losses.sparse_categorical_crossentropy(y, logits, from_logits=True)
@@ -195,7 +211,7 @@ def main(arguments=None):
     parser.add_argument("--rank", type=int, default=4)
     parser.add_argument(
         "--local-from", type=int, default=18,
-        help="pixels along a side from which training conditions on neighbourhoods",
+        help="pixels along a side from which networks condition on neighbourhoods",
     )  # fmt: skip
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])

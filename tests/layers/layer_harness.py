@@ -291,6 +291,7 @@ OTHER_ARGUMENTS = {
         "seed": 1,
         "double_precision": False,
         **LOCAL,
+        "common_points": None,  # test_common_points.py
         "use_bias": False,
         "train_bias": False,
         "kernel_initializer": "glorot_uniform",

@@ -98,6 +98,10 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
         block_size: for "local", the largest number of points of a block.
         neighbors: for "local", the largest number of points of its halo; None for 64 on a line and
             128 in the plane and in space.
+        common_points: whether to condition once for a whole batch if all its examples have the same
+            points, variances and query points: whole images, or stations that all report. Other
+            batches take as long as without it, and all results agree up to rounding. There is then
+            no gradient for points and variances. For noise="shared" and exact variances.
         use_bias: adds a learnable constant to each output channel.
         train_bias: whether the bias is trained, as in `ChannelMix`.
         kernel_initializer: for W, [K, c_in, filters]. By default normal with the variance
@@ -162,6 +166,7 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
         conditioning: Literal["exact", "local"] = "exact",
         block_size: int = BLOCK_SIZE,
         neighbors: int | None = None,
+        common_points: bool = False,
         use_bias: bool = True,
         train_bias: bool = True,
         kernel_initializer: Initializer | None = None,
@@ -211,6 +216,7 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
                     "variance_estimator='stochastic' needs uncertainty='diagonal', found "
                     f"{self.uncertainty!r}."
                 )
+        self._take_common_points(common_points, way)
         if way.draws or self.variance_estimator == "stochastic":
             self._start_drawing()
         self.use_bias = check_flag("use_bias", use_bias)
@@ -293,9 +299,10 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
         missing = missing_mask(infinite)
         observed = self._observed(points, values, variance)
 
+        together = self._convolved_together if self.common_points else self._convolved
+
         def convolved(query):
-            given = observed, self._operator(query), beside, missing
-            return self._convolved(way, *given, own=own)
+            return together(way, observed, self._operator(query), beside, missing, own=own)
 
         with self._fusion(training, max(values.shape[-1], self.filters), points, query):
             if way.takes_pieces:
@@ -378,6 +385,7 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
             "variance_estimator": self.variance_estimator,
             "num_probes": self.num_probes,
             "probes": self.probes,
+            "common_points": self.common_points,
             "use_bias": self.use_bias,
             "train_bias": self.train_bias,
             "kernel_initializer": self.kernel_initializer

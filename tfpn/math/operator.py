@@ -7,7 +7,7 @@ import tensorflow as tf
 from tfpn.math.channels import mix_channels
 from tfpn.math.pieces import in_pieces
 from tfpn.math.posterior import Flowed
-from tfpn.math.shapes import reshape, sizes
+from tfpn.math.shapes import axis_sizes, reshape, sizes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,11 +71,21 @@ class Operator:
         return tf.einsum("bij,iba,jba->ba", self.priors(kernel), weights, weights)
 
     def mix(self, response):
-        """``sum_{k,b} W_k[b, a] response[..., k, b] + bias``, [B, M, K, c_in] -> [B, M, c_out]."""
+        """``sum_{k,b} W_k[b, a] response[..., k, b] + bias``, [B, M, K, c_in] -> [B, M, c_out].
+
+        Of e examples beside each other, [B, M, K, e c_in] -> [B, M, e c_out].
+        """
         count, channels, out = self.weights.shape
-        shape = [*sizes(response)[:2], count * channels]
         flat = tf.reshape(self.weights, [count * channels, out])
-        return mix_channels(reshape(response, shape), flat, self.bias)
+        if response.shape[-1] == channels:
+            shape = [*sizes(response)[:2], count * channels]
+            return mix_channels(reshape(response, shape), flat, self.bias)
+        batch, queries, _, beside = axis_sizes(response)
+        copies = beside // channels
+        by_copy = tf.reshape(response, [batch, queries, count, copies, channels])
+        by_copy = tf.transpose(by_copy, [0, 1, 3, 2, 4])
+        mixed = mix_channels(tf.reshape(by_copy, [-1, count * channels]), flat, self.bias)
+        return tf.reshape(mixed, [batch, queries, copies * out])
 
     def respond(self, posterior, columns):
         """Applies the operator to the posterior means from q columns of each channel.

@@ -182,7 +182,10 @@ def _coarse_in_float64(function, coarse, observed, operator):
         valid = tf.cast(block.rows["valid"], tf.float64)
         return tuple(_each_example(valid, tensor) for tensor in found)
 
-    shapes = [queries, out], [queries, out], [channels]
+    beside = axis_sizes(observed.values)[
+        -1
+    ]  # more than c_in for several examples beside each other
+    shapes = [queries, beside // channels * out], [queries, out], [beside]
     found = in_blocks(
         in_block,
         _Chosen(coarse, length),

@@ -121,6 +121,10 @@ class PNCNN(FieldPrediction, PNNetwork):
             and the ``neighbors`` points nearest to it. Cost and memory are then linear in N. It
             works with "sampled", "diagonal" and "none".
         block_size, neighbors: the sizes for "local", as in `PNConv`.
+        common_points: whether to condition on the input once for a whole batch if its examples have
+            the same points, variances and query points: whole images, or stations that all report.
+            This saves most of the first block's time. Other batches take as long as without it. See
+            `PNConv`.
         marginal_likelihood_weight: lambda in ``loss = task + lambda * L_GP``, with L_GP each
             layer's mean negative log marginal likelihood, summed over the layers. L_GP trains the
             priors' parameters alone.
@@ -194,6 +198,7 @@ class PNCNN(FieldPrediction, PNNetwork):
         conditioning: Literal["exact", "local"] = "exact",
         block_size: int = BLOCK_SIZE,
         neighbors: int | None = None,
+        common_points: bool = False,
         marginal_likelihood_weight: float = 1.0 / 200.0,
         pooling: Pooling = "space",
         dtype: DType | None = None,
@@ -247,6 +252,7 @@ class PNCNN(FieldPrediction, PNNetwork):
             "length_per_spacing": length_per_spacing,
             "query": query,
             "observation_noise": observation_noise,
+            "common_points": common_points,
             "marginal_likelihood_weight": marginal_likelihood_weight,
             "pooling": pooling,
             "dtype": dtype,
@@ -290,6 +296,7 @@ class PNCNN(FieldPrediction, PNNetwork):
                 stream=number,
                 variance_estimator=variance_estimator if first else "exact",
                 num_probes=num_probes,
+                common_points=common_points and first,
                 seed=seed,
                 double_precision=first,
                 name=name,

@@ -10,7 +10,7 @@ from tfpn.math.kernels import Kernel
 from tfpn.math.posterior import algebra
 from tfpn.math.posterior.interface import Functionals, Posterior
 from tfpn.math.recompute import recomputed
-from tfpn.math.shapes import reshape, sizes
+from tfpn.math.shapes import axis_sizes, reshape, sizes
 from tfpn.types import Tensor, Trains
 
 
@@ -68,7 +68,7 @@ class SharedNoise(Posterior):
             reshape(cross, [batch, [queries, count], size]),
             *(self.covariance, self.noise, self.values, self.whitener),
         )
-        mean = reshape(mean, [batch, queries, count, self.channels])
+        mean = reshape(mean, [batch, queries, count, axis_sizes(self.values)[-1]])
         return mean, self.negative_log_marginal_likelihood()
 
     def solve(self, columns: Tensor) -> Any:

@@ -45,6 +45,8 @@ class Uncertainty(abc.ABC):
     draws = False
     # Whether it works with neighbourhoods, that is, keeps the errors of different blocks.
     takes_neighbourhoods = False
+    # Whether a convolution may take examples of the same points as channels of one example.
+    takes_common_points = False
     # Whether steerable layers take it.
     is_steerable = False
 

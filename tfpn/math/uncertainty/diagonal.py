@@ -30,6 +30,7 @@ class Diagonal(Uncertainty):
 
     takes_estimator = True
     takes_neighbourhoods = True
+    takes_common_points = True
     is_steerable = True
 
     @property
