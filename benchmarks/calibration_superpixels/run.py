@@ -3,8 +3,9 @@
 The paper's calibration figure. Test images of MNIST are seen at fewer points: at random pixels, as
 lattices of area averages, and as the superpixels that the network was trained on. The features and
 standard deviations that the network predicts from those, at random points of the image, are
-compared with the features that it computes from all 28 x 28 pixels. "low_rank" is the same trained
-network, with its weights, in that mode: shapes of weights do not depend on the mode. A nugget is a
+compared with the features that it computes from all 28 x 28 pixels. "low_rank" and "sampled" are
+the same trained network, with its weights, in that mode: shapes of weights do not depend on the
+mode. A nugget is a
 variance added to the later layers' input, as if they had independent errors besides.
 
     python -m benchmarks.calibration_superpixels.run --data-dir DIR --cache-dir CACHE
@@ -34,13 +35,13 @@ FIELDS = (
     *(f"q{level:g}" for level in LEVELS),
 )
 SIDE = 28
+MODES = ("diagonal", "low_rank", "sampled")
 
 
-def in_mode(model, uncertainty, rank):
+def in_mode(model, uncertainty, options):
     """The same network with another way to carry uncertainty."""
-    other = type(model).from_config(
-        {**model.get_config(), "uncertainty": uncertainty, "rank": rank}
-    )
+    changed = {"uncertainty": uncertainty, "rank": options.rank, "num_samples": options.samples}
+    other = type(model).from_config({**model.get_config(), **changed})
     other.set_weights(model.get_weights())
     return other
 
@@ -123,12 +124,13 @@ def measure(options, path):
     query = rng.uniform(options.border, 1 - options.border, size=(1, options.query, 2))
     known, labels = inputs(options)
     for mode, nugget in itertools.product(options.modes, options.nuggets):
-        variant = "diagonal" if mode == "diagonal" else f"{mode} {options.rank}"
+        numbers = {"low_rank": f" {options.rank}", "sampled": f" {options.samples}"}
+        variant = mode + numbers.get(mode, "")
         variant += f", nugget {nugget:g}" if nugget else ""
         done = {row["input"] for row in read_rows(path) if row["variant"] == variant}
         if set(known) <= done:
             continue
-        model = trained if mode == "diagonal" else in_mode(trained, mode, options.rank)
+        model = trained if mode == "diagonal" else in_mode(trained, mode, options)
         truth = None
         for name, x in known.items():
             start = time.perf_counter()
@@ -190,7 +192,7 @@ def parse(arguments):
     parser.add_argument("--model", type=pathlib.Path, default=model)
     parser.add_argument("--output", type=pathlib.Path, default="runs/calibration")
     parser.add_argument("--name", default="superpixels", help="of the files")
-    parser.add_argument("--modes", nargs="+", choices=("diagonal", "low_rank"))
+    parser.add_argument("--modes", nargs="+", choices=MODES)
     parser.add_argument("--images", type=int, default=20, help="test images, the first ones")
     parser.add_argument("--pixels", type=int, nargs="*", default=[75, 150, 300])
     parser.add_argument("--lattices", type=int, nargs="*", default=[9, 14, 20])
@@ -201,9 +203,10 @@ def parse(arguments):
     parser.add_argument("--query", type=int, default=100, help="points where features are compared")
     parser.add_argument("--border", type=float, default=0.05, help="of the image, left out")
     parser.add_argument("--rank", type=int, default=8)
+    parser.add_argument("--samples", type=int, default=16, help='draws of "sampled"')
     parser.add_argument("--quick", action="store_true", help="a smoke test of a minute at most")
     options = parser.parse_args(arguments)
-    options.modes = options.modes or ["diagonal", "low_rank"]
+    options.modes = options.modes or MODES
     if options.quick:
         options.images, options.pixels, options.lattices, options.query = 2, [75], [9], 20
         options.name += "-quick"

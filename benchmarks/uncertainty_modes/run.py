@@ -18,7 +18,8 @@ import pathlib
 
 from benchmarks.tables import append_rows, read_rows
 
-MODES = ("none", "diagonal", "low_rank", "sampled")
+# A training step of "sampled_4" sees four draws, and one of "sampled" a single one.
+MODES = ("none", "diagonal", "low_rank", "sampled", "sampled_4")
 # Recipe, what is changed in it, modes, seeds.
 DIGITS = ("model.pooling=[0.0, 1.0]", "model.channels=16")
 EXPERIMENTS = {
@@ -55,7 +56,11 @@ def measure(recipe_name, changes, mode, seed, folder):
     from tfpn import evaluation, recipes, training
 
     recipe = recipes.load(recipe_name)
-    for change in (*changes, f"model.uncertainty={mode}", f"training.seed={seed}"):
+    uncertainty, _, draws = mode.partition("sampled_")
+    chosen = (f"model.uncertainty={uncertainty or 'sampled'}",)
+    if draws:
+        chosen += (f"model.num_training_samples={draws}",)
+    for change in (*changes, *chosen, f"training.seed={seed}"):
         recipes.override(recipe, change)
     result = training.train(recipe, folder, resume=True, verbose=2)
     model, recipe = training.load_run(folder)
