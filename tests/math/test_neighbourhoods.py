@@ -148,7 +148,8 @@ def test_query_points_go_to_the_nearest_block():
 
 @pytest.mark.parametrize("number", [1, 3, 40, 3000])
 @pytest.mark.parametrize("spread", ["even", "one", "random"])
-def test_chunks_hold_every_query_point(number, spread):
+@pytest.mark.parametrize("every", [False, True])
+def test_chunks_hold_every_query_point(number, spread, every):
     rng = np.random.default_rng(number)
     block = {
         "even": np.arange(number) % 7,
@@ -156,15 +157,20 @@ def test_chunks_hold_every_query_point(number, spread):
         "random": rng.integers(7, size=number),
     }[spread]
     block = np.stack([block, block[::-1]]).astype(np.int32)
-    found = chunks(tf.constant(block), 7)
+    found = chunks(tf.constant(block), 7, every=every)
     rows, places = found.rows.numpy(), found.places.numpy()
     length = rows.shape[2]
-    assert rows.shape[1] <= max(min(2 * 7, number), 7 + number // 1024) and length <= 1024
+    few = 2 * 7 if every else min(2 * 7, number)
+    assert rows.shape[1] <= max(few, 7 + number // 1024) and length <= 1024
     for example in range(2):
         assert len(set(places[example])) == number
         np.testing.assert_array_equal(rows[example].ravel()[places[example]], np.arange(number))
         held = found.block.numpy()[example][places[example] // length]
         np.testing.assert_array_equal(held, block[example])
+        first = found.first.numpy()[example].astype(bool)
+        with_chunks = np.arange(7) if every else np.unique(block[example])
+        assert set(with_chunks) <= set(found.block.numpy()[example][first])
+        assert len(set(found.block.numpy()[example][first])) == first.sum()
     query = rng.normal(size=(2, number, 2))
     np.testing.assert_array_equal(found.put_back(found.take(tf.constant(query))), query)
 

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import tensorflow as tf
+
 from tfpn.math.neighbourhoods.halos import nearest_block
 from tfpn.math.neighbourhoods.queries import chunks
 from tfpn.math.shapes import axis_sizes
@@ -35,11 +37,13 @@ def in_neighbourhoods(neighbourhoods, function, observed, operator, *, own, tens
         *found, nll = within(blocks, blocks.own(observed.finite_points()))
         return *_put_back(blocks, found), blocks.total(nll)
     count = axis_sizes(blocks.rows)[1]
-    to = chunks(nearest_block(operator.query, blocks.cuts, observed.finite_points()), count)
-    *found, _ = within(blocks.at(to.block), to.take(operator.query))
-    # The likelihood comes from the blocks' own points, which chunks do not know.
-    *_, nll = within(blocks, blocks.own(observed.finite_points())[:, :1])
-    return *_put_back(to, found), blocks.total(nll)
+    near = nearest_block(operator.query, blocks.cuts, observed.finite_points())
+    to = chunks(near, count, every=True)
+    chosen = blocks.at(to.block)
+    *found, nll = within(chosen, to.take(operator.query))
+    # A block may have several chunks, and its likelihood counts once.
+    nll *= tf.cast(tf.reshape(to.first, [-1, 1]), nll.dtype)
+    return *_put_back(to, found), chosen.total(nll)
 
 
 def _put_back(whence, found):

@@ -18,11 +18,13 @@ class Chunks:
 
     Attributes:
         block: the block of each chunk, [B, t].
+        first: 1 for the first chunk of each block and 0 for the others, int32 [B, t].
         rows: the query point at each place, [B, t, C]; arbitrary at spare places.
         places: the place of each query point, counted through all chunks, [B, M].
     """
 
     block: tf.Tensor
+    first: tf.Tensor
     rows: tf.Tensor
     places: tf.Tensor
 
@@ -39,15 +41,16 @@ class Chunks:
         return tf.gather(flat, self.places, batch_dims=1)
 
 
-def chunks(block, blocks):
+def chunks(block, blocks, *, every=False):
     """Sorts query points by their blocks.
 
     The number of chunks suffices for any distribution of the points over blocks. It is at most
-    twice the number of blocks, or of points.
+    twice the number of blocks or, without ``every``, of points.
 
     Args:
         block: the block of each query point, [B, M].
         blocks: n, the number of blocks.
+        every: whether each block has a chunk even if no point belongs to it.
 
     Returns:
         `Chunks`.
@@ -63,16 +66,20 @@ def chunks(block, blocks):
     length = -(-number // blocks)
     if isinstance(length, int):
         length = min(max(length, 1), _CHUNK)
-        count = max(min(number, blocks + number // length), 1)
     else:
         length = tf.minimum(tf.maximum(length, 1), _CHUNK)
-        count = largest(tf.minimum(number, blocks + number // length), 1)
+    count = blocks + number // length
+    if not every:
+        known = isinstance(count, int)
+        count = largest(min(number, count) if known else tf.minimum(number, count), 1)
     example = tf.range(batch)[:, None]
     flat = tf.reshape(example * blocks + block, [-1])
     ones = tf.ones([batch * number], tf.int32)
     numbers = tf.math.unsorted_segment_sum(ones, flat, batch * blocks)
     numbers = tf.reshape(numbers, [batch, blocks])
     needed = -(-numbers // length)
+    if every:
+        needed = tf.maximum(needed, 1)
     order = tf.argsort(block, axis=1, stable=True)
     of_sorted = tf.gather(block, order, batch_dims=1)
     first, first_chunk = (
@@ -89,8 +96,11 @@ def chunks(block, blocks):
     ends = tf.cumsum(needed, axis=1)
     of_chunk = tf.broadcast_to(tf.range(count), [batch, count])
     chunk_block = tf.searchsorted(ends, of_chunk, side="right")
+    chunk_block = tf.minimum(chunk_block, blocks - 1)
+    starts = tf.gather(ends - needed, chunk_block, batch_dims=1)
     return Chunks(
-        tf.minimum(chunk_block, blocks - 1),
+        chunk_block,
+        tf.cast(of_chunk == starts, tf.int32),
         tf.reshape(rows, [batch, count, length]),
         tf.gather(places, tf.argsort(order, axis=1), batch_dims=1),
     )
