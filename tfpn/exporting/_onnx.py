@@ -52,7 +52,7 @@ def onnx(model: Model, path: PathLike) -> None:
             f"ONNX export needs the packages onnx and tf2onnx ({error}): pip install 'tfpn[onnx]'."
         ) from error
 
-    @tf.function(input_signature=[signature])
+    @tf.function(input_signature=[signature], autograph=False)
     def predict(x):
         output = model(x, training=False)
         # In ONNX an output must not have the name of an input.

@@ -42,7 +42,7 @@ class OwnPriors:
         ]
         self._start = [np.asarray(weight, np.float64) for weight in self._weights]
         self._sizes = [part.size for part in self._start]
-        self._graph = tf.function(self._loss)
+        self._graph = tf.function(self._loss, autograph=False)
 
     def find(self, observed: tuple[Array, Array, Array]) -> Array:
         """Finds the most probable parameters of one example, as one row.

@@ -183,7 +183,7 @@ class _Likelihood:
         self._points = tf.constant((points - centre) / unit)
         self._basis = trend_basis(tf.constant(points), form.trend, centre, spread)
         self._kriging, self._form, self._groups = kriging, form, groups
-        self._graph = tf.function(self._value)
+        self._graph = tf.function(self._value, autograph=False)
 
     def _value(self, theta):
         with tf.GradientTape() as tape:
