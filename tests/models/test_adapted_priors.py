@@ -62,6 +62,20 @@ def test_the_plain_model_has_the_fitted_prior():
     assert learned(model)[0] > 1.2 * spacing
 
 
+@pytest.mark.parametrize(("count", "longest"), [(4, "step"), (40, "spacing")])
+def test_flows_reach_from_one_place_of_a_grid_to_the_next(count, longest):
+    """The first layer's start at the step or, on a fine grid, at the readings' spacing."""
+    x = smooth(np.random.default_rng(0), dim=2, points=60)
+    model = plain(query=count, pooling=(0.0, 1.0))
+    model.adapt(x, verbose=0)
+    units = {"step": 1.0 / count, "spacing": point_spacing(x["points"], x["variance"])}
+    assert units[longest] == max(units.values())
+    first, second, *_ = model.pn_layers
+    np.testing.assert_allclose(np.exp(first.log_flow_unit), units[longest], rtol=1e-5)
+    np.testing.assert_allclose(np.exp(second.log_flow_unit), 1.0 / count, rtol=1e-5)
+    assert_learned(model, fitted(x))
+
+
 def test_without_a_noise_none_is_fitted():
     x = smooth(np.random.default_rng(0), dim=2)
     model = plain(observation_noise=None)

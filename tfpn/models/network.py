@@ -181,7 +181,8 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         """Starts length scales, flows, signal and noise level from the data, before training.
 
         All convolutions and the pooling take the data's spacing, the median distance to the second
-        nearest neighbour. The first convolution sees the raw values, and takes their root mean
+        nearest neighbour. If the blocks look at a grid (``query``), the later layers take its step.
+        So do the flows of the first one if the step is longer than the spacing. The first convolution sees the raw values, and takes their root mean
         square, too. With ``fit_priors`` it takes the length scale, signal and noise of the largest
         marginal likelihood (`tfpn.fitting.fit_prior`). So it knows the signal, and not only the
         sampling. The pooling measures its integral in units of its region, or of the volume that
@@ -274,8 +275,11 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         first.adapt(data)
         if fit_priors:
             self._fit_first(first, data, verbose)
+        later = self._later_spacing(spacing)
+        if later > spacing:  # shorter flows would leave most readings between the places unseen
+            first.start_flows(later)
         for layer in others:
-            layer.set_spacing(self._later_spacing(spacing))
+            layer.set_spacing(later)
         if self._pooling is not None:
             dim = inputs["points"].shape[-1]
             filled = typical_number(data["points"], data["variance"]) ** (1.0 / dim)
