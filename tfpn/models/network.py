@@ -182,13 +182,14 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
 
         All convolutions and the pooling take the data's spacing, the median distance to the second
         nearest neighbour. If the blocks look at a grid (``query``), the later layers take its step.
-        So do the flows of the first one if the step is longer than the spacing. The first convolution sees the raw values, and takes their root mean
-        square, too. With ``fit_priors`` it takes the length scale, signal and noise of the largest
-        marginal likelihood (`tfpn.fitting.fit_prior`). So it knows the signal, and not only the
-        sampling. The pooling measures its integral in units of its region, or of the volume that
-        the points fill. So neither predictions nor training depend on the unit of the points:
-        drifts and diffusions are learnt in units of the spacing. Nor do they depend on the unit of
-        the values, of all channels together or, if each has its own prior, of each channel.
+        So do the flows of the first one if the step is longer than the spacing. The first
+        convolution sees the raw values, and takes their root mean square, too. With ``fit_priors``
+        it takes the length scale, signal and noise of the largest marginal likelihood
+        (`tfpn.fitting.fit_prior`). So it knows the signal, and not only the sampling. The pooling
+        measures its integral in units of its region, or of the volume that the points fill. So
+        neither predictions nor training depend on the unit of the points: drifts and diffusions are
+        learnt in units of the spacing. Nor do they depend on the unit of the values, of all
+        channels together or, if each has its own prior, of each channel.
 
         A regression model also takes the targets' means and standard deviations. (A field that
         rotates takes one deviation for all components, and no mean.) From then on its outputs,
