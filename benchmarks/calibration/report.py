@@ -65,6 +65,6 @@ def draw(rows, path, limit=7):
         axis.grid(alpha=0.3)
     for axis in panels[len(variants) :]:
         axis.set_axis_off()
-    panels[0].set_ylabel("quantile of residual / predicted std")
+    panels[0].set_ylabel("quantile of residual\n/ predicted std")
     panels[0].legend(fontsize="small")
     figure.savefig(path, dpi=120)
