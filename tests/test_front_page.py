@@ -120,12 +120,15 @@ def test_cells_won():
     assert len(cells) == 30
 
 
-def test_another_resolution():
+@pytest.mark.parametrize(
+    ("start", "tested"), [("Images: MNIST, trained", "28"), ("the same, tested at 10 x 10", "10")]
+)
+def test_another_resolution(start, tested):
     cells = {
-        r["mode"]: 100 * float(r["error"])
+        (r["mode"], r["query"]): 100 * float(r["error"])
         for r in read("resolution/resolution.csv")
-        if (r["train_resolution"], r["test_resolution"]) == ("10", "16")
+        if (r["train_resolution"], r["test_resolution"]) == ("14", tested)
     }
-    shown = row("Images: MNIST, trained")
-    agree(shown[0], cells["diagonal"])
-    agree(shown[1], cells["cnn"])
+    shown = row(start)
+    agree(shown[0], cells["diagonal", "10"])
+    agree(shown[1], cells["cnn", "observed"])
