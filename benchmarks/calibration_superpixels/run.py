@@ -5,8 +5,8 @@ lattices of area averages, and as the superpixels that the network was trained o
 standard deviations that the network predicts from those, at random points of the image, are
 compared with the features that it computes from all 28 x 28 pixels. "low_rank" and "sampled" are
 the same trained network, with its weights, in that mode: shapes of weights do not depend on the
-mode. A nugget is a
-variance added to the later layers' input, as if they had independent errors besides.
+mode. A nugget is a variance added to the later layers' input, as if they had independent errors
+besides.
 
     python -m benchmarks.calibration_superpixels.run --data-dir DIR --cache-dir CACHE
     python -m benchmarks.calibration_superpixels.run --data-dir DIR --quick
@@ -192,7 +192,7 @@ def parse(arguments):
     parser.add_argument("--model", type=pathlib.Path, default=model)
     parser.add_argument("--output", type=pathlib.Path, default="runs/calibration")
     parser.add_argument("--name", default="superpixels", help="of the files")
-    parser.add_argument("--modes", nargs="+", choices=MODES)
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     parser.add_argument("--images", type=int, default=20, help="test images, the first ones")
     parser.add_argument("--pixels", type=int, nargs="*", default=[75, 150, 300])
     parser.add_argument("--lattices", type=int, nargs="*", default=[9, 14, 20])
@@ -206,7 +206,6 @@ def parse(arguments):
     parser.add_argument("--samples", type=int, default=16, help='draws of "sampled"')
     parser.add_argument("--quick", action="store_true", help="a smoke test of a minute at most")
     options = parser.parse_args(arguments)
-    options.modes = options.modes or MODES
     if options.quick:
         options.images, options.pixels, options.lattices, options.query = 2, [75], [9], 20
         options.name += "-quick"

@@ -18,8 +18,9 @@ import pathlib
 
 from benchmarks.tables import append_rows, read_rows
 
-# A training step of "sampled_4" sees four draws, and one of "sampled" a single one.
 MODES = ("none", "diagonal", "low_rank", "sampled", "sampled_4")
+# What a mode changes, if it is not its name. A training step of "sampled" sees a single draw.
+VARIANTS = {"sampled_4": ("model.uncertainty=sampled", "model.num_training_samples=4")}
 # Recipe, what is changed in it, modes, seeds.
 DIGITS = ("model.pooling=[0.0, 1.0]", "model.channels=16")
 EXPERIMENTS = {
@@ -56,10 +57,7 @@ def measure(recipe_name, changes, mode, seed, folder):
     from tfpn import evaluation, recipes, training
 
     recipe = recipes.load(recipe_name)
-    uncertainty, _, draws = mode.partition("sampled_")
-    chosen = (f"model.uncertainty={uncertainty or 'sampled'}",)
-    if draws:
-        chosen += (f"model.num_training_samples={draws}",)
+    chosen = VARIANTS.get(mode, (f"model.uncertainty={mode}",))
     for change in (*changes, *chosen, f"training.seed={seed}"):
         recipes.override(recipe, change)
     result = training.train(recipe, folder, resume=True, verbose=2)

@@ -113,15 +113,15 @@ def test_coarse_examples_in_float32():
 
 
 def test_graphs_of_any_batch():
-    """One graph computes batches of common points, of other points, and of one example."""
+    """One graph computes batches of common points, of other points, of one example and of none."""
     expected, layer = layers(**LOCAL)
     shapes = {
         key: tf.TensorSpec([None, NUMBER, 2 if key == "points" else 3], "float64")
         for key in ("points", "values", "variance")
     }
     graph = tf.function(layer, input_signature=[shapes])
-    one = {key: value[:1] for key, value in observations().items()}
-    for x in (observations(), observations(False), one):
+    one, none = ({key: a[:n] for key, a in observations().items()} for n in (1, 0))
+    for x in (observations(), observations(False), one, none):
         agree(graph(x), expected(x))
 
 
@@ -180,3 +180,11 @@ def test_what_common_points_need(options, message):
         PNConv(2, common_points=True, **options)
     with pytest.raises(ValueError, match="common_points must be"):
         PNConv(2, common_points=1)
+
+
+def test_what_common_points_of_a_model_need():
+    field = {"num_outputs": 1, "output": "field", "channels": 2, "num_blocks": 1}
+    with pytest.raises(ValueError, match="output='field' needs common_points=False, found True"):
+        tfpn.models.PNCNN(None, common_points=True, **field)
+    with pytest.raises(ValueError, match="common_points must be"):
+        tfpn.models.PNCNN(2, channels=2, num_blocks=1, common_points="yes")

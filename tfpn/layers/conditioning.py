@@ -2,10 +2,7 @@
 
 from typing import Any
 
-import tensorflow as tf
-
-from tfpn.checks import check_choice, check_count, check_flag
-from tfpn.math.common_points import with_common_points
+from tfpn.checks import check_choice, check_count
 from tfpn.math.neighbourhoods import Neighbourhoods
 from tfpn.math.uncertainty import Uncertainty
 from tfpn.types import Config, Mixin
@@ -33,25 +30,6 @@ class Conditioned(Mixin):
                 "'diagonal' or 'none'."
             )
 
-    def _take_common_points(
-        self, common_points: bool, way: Uncertainty | type[Uncertainty]
-    ) -> None:
-        """Keeps the argument of a convolution. Call it in the constructor, after the others."""
-        self.common_points = check_flag("common_points", common_points)
-        if not self.common_points:
-            return
-        for name, needed, found in (
-            ("noise", "'shared'", repr(self.noise)),
-            ("variance_estimator", "'exact'", repr(self.variance_estimator)),
-        ):
-            if needed != found:
-                raise ValueError(f"common_points=True needs {name}={needed}, found {found}.")
-        if not way.takes_common_points:
-            raise ValueError(
-                "common_points=True needs uncertainty='diagonal' or 'none', found "
-                f"{self.uncertainty!r}."
-            )
-
     @property
     def neighbourhoods(self) -> Neighbourhoods | None:
         """The neighbourhoods of conditioning="local"; None for "exact"."""
@@ -64,19 +42,6 @@ class Conditioned(Mixin):
         if self.neighbourhoods is None:
             return way.convolve(*given)
         return way.convolve_near(self.neighbourhoods, *given, own=own)
-
-    def _convolved_together(self, way, observed, operator, beside, missing, *, own):
-        """`_convolved`, at once for all examples of a batch that have the same points."""
-
-        def convolved(observed, operator):
-            missing = tf.zeros_like(operator.query[..., :1])
-            mean, variance, _, nll = self._convolved(
-                way, observed, operator, None, missing, own=own
-            )
-            return mean, variance if way.has_variance else None, nll
-
-        mean, variance, nll = with_common_points(convolved, observed, operator, self.filters)
-        return mean, tf.zeros_like(mean) if variance is None else variance, None, nll
 
     def _conditioning_config(self) -> Config:
         """The arguments in the form for saving."""

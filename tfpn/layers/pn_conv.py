@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.checks import check_choice, check_count, check_flag
+from tfpn.layers.common_points import CommonPoints
 from tfpn.layers.conditioning import BLOCK_SIZE, Conditioned
 from tfpn.layers.convolution import DIFFUSION_PER_SPACING
 from tfpn.layers.drawing import Drawing
@@ -32,7 +33,7 @@ from tfpn.types import (
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class PNConv(Conditioned, Drawing, DriftDiffusions):
+class PNConv(CommonPoints, Conditioned, Drawing, DriftDiffusions):
     """Convolution of a Gaussian process: ``A f = sum_k W_k exp(D_k) f + bias``, exactly.
 
     The input channels are observations of GPs with an RBF prior, conditioned on exactly. Each
@@ -100,8 +101,8 @@ class PNConv(Conditioned, Drawing, DriftDiffusions):
             128 in the plane and in space.
         common_points: whether to condition once for a whole batch if all its examples have the same
             points, variances and query points: whole images, or stations that all report. Other
-            batches take as long as without it, and all results agree up to rounding. There is then
-            no gradient for points and variances. For noise="shared" and exact variances.
+            batches are computed one by one. All results agree up to rounding. There is then no
+            gradient for points and variances. For noise="shared", and "diagonal" or "none".
         use_bias: adds a learnable constant to each output channel.
         train_bias: whether the bias is trained, as in `ChannelMix`.
         kernel_initializer: for W, [K, c_in, filters]. By default normal with the variance

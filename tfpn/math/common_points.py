@@ -41,7 +41,7 @@ def with_common_points(function, observed, operator, outputs):
     groups = _groups(observed, operator.query, batch)
     if isinstance(groups, int) and groups == batch:
         return function(observed, operator)
-    copies = batch // tf.maximum(groups, 1)
+    copies = batch // tf.maximum(groups, 1)  # of an empty batch 0
 
     def first(tensor):
         return tf.raw_ops.PreventGradient(input=tensor[:groups], message=_NO_GRADIENT)

@@ -182,9 +182,7 @@ def _coarse_in_float64(function, coarse, observed, operator):
         valid = tf.cast(block.rows["valid"], tf.float64)
         return tuple(_each_example(valid, tensor) for tensor in found)
 
-    beside = axis_sizes(observed.values)[
-        -1
-    ]  # more than c_in for several examples beside each other
+    beside = axis_sizes(observed.values)[-1]  # e c_in channels (`tfpn.math.common_points`)
     shapes = [queries, beside // channels * out], [queries, out], [beside]
     found = in_blocks(
         in_block,

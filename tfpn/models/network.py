@@ -71,7 +71,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         trainable: bool,
         field: Any = None,
     ) -> None:
-        for flag in {"normalization", "clock"} & set(config):
+        for flag in {"normalization", "clock", "common_points"} & set(config):
             check_flag(flag, config[flag])
         check_flag("trainable", trainable)
         scale, fields = None, calibrated

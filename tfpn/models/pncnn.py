@@ -123,8 +123,8 @@ class PNCNN(FieldPrediction, PNNetwork):
         block_size, neighbors: the sizes for "local", as in `PNConv`.
         common_points: whether to condition on the input once for a whole batch if its examples have
             the same points, variances and query points: whole images, or stations that all report.
-            This saves most of the first block's time. Other batches take as long as without it. See
-            `PNConv`.
+            It saves most of the first block's time where there are many. For input_noise="shared",
+            "diagonal" or "none", and not for fields. See `PNConv`.
         marginal_likelihood_weight: lambda in ``loss = task + lambda * L_GP``, with L_GP each
             layer's mean negative log marginal likelihood, summed over the layers. L_GP trains the
             priors' parameters alone.
@@ -233,6 +233,7 @@ class PNCNN(FieldPrediction, PNNetwork):
             kriging_kernel,
             pooling=(pooling, "space"),
             query=(query, OBSERVED),
+            common_points=(common_points, False),
         )
         config |= {
             "num_basis": num_basis,
