@@ -8,7 +8,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Warnings are errors (--quiet would hide them from --strict); the variable silences a notice.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
-# glibc keeps large arrays that were freed: to map their memory anew takes a tenth of the tests' time.
+# glibc keeps large arrays that were freed: to map memory anew takes a tenth of the time of some tests.
 KEEP_MEMORY := MALLOC_MMAP_THRESHOLD_=1000000000 MALLOC_TRIM_THRESHOLD_=1000000000
 INPUTS := setup.cfg pyproject.toml tfpn/_version.py
 
