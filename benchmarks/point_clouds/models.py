@@ -21,8 +21,12 @@ def pointnet(clouds, options):
 
 
 def pncnn(clouds, options):
-    """`PNCNN` in space."""
+    """`PNCNN` in space. With ``query`` its blocks look at a grid of the cube around the shapes."""
     from tfpn import models
+
+    grid = {}
+    if options.query is not None:
+        grid = {"query": options.query, "pooling": ([-1.0] * 3, [1.0] * 3)}
 
     return _adapted(
         models.PNCNN(
@@ -30,6 +34,7 @@ def pncnn(clouds, options):
             channels=options.channels,
             spatial_dim=3,
             seed=options.seed,
+            **grid,
             **_common(clouds, options),
         ),
         clouds,

@@ -1,8 +1,8 @@
 """Classification of clouds of points in space, upright and in random poses.
 
     python -m benchmarks.point_clouds.run
-    python -m benchmarks.point_clouds.run --models pncnn pointnet --points 2048 \\
-        --poses turned/turned
+    python -m benchmarks.point_clouds.run --models pncnn pointnet --points 2048 --query 6 \\
+        --steps 300 --poses turned/turned
 
 Ten classes of shapes of the package PyVista (`shapes.py`), which nothing but this program needs:
 install it and VTK with `--no-deps`. A pair of poses says how clouds stand in training and in the
@@ -27,7 +27,7 @@ from benchmarks.point_clouds.shapes import clouds
 from benchmarks.tables import append_rows, read_rows
 
 FIELDS = (
-    *("model", "points", "channels", "trained", "tested", "kept", "seed", "accuracy", "nll"),
+    *("model", "points", "channels", "query", "trained", "tested", "kept", "seed", "accuracy", "nll"),
     *("ece", "parameters", "examples", "steps", "fit_seconds"),
 )
 POSES = ("upright/upright", "upright/turned", "turned/turned")
@@ -72,6 +72,7 @@ def measure(name, turn, tests, options):
             "model": name,
             "points": options.points,
             "channels": "" if name == "pointnet" else options.channels,
+            "query": options.query if name == "pncnn" else "",
             "trained": "turned" if turn else "upright",
             "tested": pose,
             "kept": kept,
@@ -94,6 +95,7 @@ def main(arguments=None):
     parser.add_argument("--points", type=int, default=1024)
     parser.add_argument("--channels", type=int, default=32)
     parser.add_argument("--blocks", type=int, default=3)
+    parser.add_argument("--query", type=int, help="points along each axis that blocks look at")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument(

@@ -97,7 +97,7 @@ class PNConv(CommonPoints, Conditioned, Drawing, DriftDiffusions):
             nearest to it, at a cost linear in N. An example of no more points than a block and its
             halo stays exact. With "sampled", "diagonal" and "none".
         block_size: for "local", the largest number of points of a block.
-        neighbors: for "local", the largest number of points of its halo; None for 64 on a line and
+        neighbors: for "local", the largest number of points of its halo; None for 32 on a line and
             128 in the plane and in space.
         common_points: whether to condition once for a whole batch if all its examples have the same
             points, variances and query points: whole images, or stations that all report. Other

@@ -8,8 +8,9 @@ from tfpn.math.blocks import largest
 from tfpn.math.shapes import axis_sizes, reshape
 from tfpn.types import Tensor
 
-# Largest number of query points of a chunk.
-_CHUNK = 1024
+# Numbers of query points of a chunk. The least one is for blocks that all have a chunk: to factorise
+# a block for a second chunk takes longer than so many spare places.
+_LEAST, _MOST = 16, 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +46,7 @@ def chunks(block, blocks, *, every=False):
     """Sorts query points by their blocks.
 
     The number of chunks suffices for any distribution of the points over blocks. It is at most
-    twice the number of blocks or, without ``every``, of points.
+    twice the number of blocks. Without ``every`` it is also at most the number of points.
 
     Args:
         block: the block of each query point, [B, M].
@@ -63,11 +64,11 @@ def chunks(block, blocks, *, every=False):
     ([[0, 1, 1, 1]], [[2, 3, 0, 4]])
     """
     batch, number = axis_sizes(block)
-    length = -(-number // blocks)
+    length, least = -(-number // blocks), _LEAST if every else 1
     if isinstance(length, int):
-        length = min(max(length, 1), _CHUNK)
+        length = min(max(length, least), _MOST)
     else:
-        length = tf.minimum(tf.maximum(length, 1), _CHUNK)
+        length = tf.minimum(tf.maximum(length, least), _MOST)
     count = blocks + number // length
     if not every:
         known = isinstance(count, int)
