@@ -10,6 +10,7 @@ import tfpn
 from tfpn.layers import PNConv
 from tfpn.math.posterior import algebra
 
+pytestmark = pytest.mark.usefixtures("always_cut")
 EXAMPLES, NUMBER = 3, 24
 # Rounding along sums of 24 terms, behind systems of the condition number 24 s^2 / noise = 2.4e3.
 EXACT = {"rtol": rounding(NUMBER, condition=2.4e3), "atol": rounding(NUMBER, condition=2.4e3)}

@@ -21,6 +21,8 @@ from layer_harness import (
     where_dtypes_differ,
 )
 
+pytestmark = pytest.mark.usefixtures("always_cut")
+
 # Float64, condition numbers below 1e4: rounding stays below 1e-11.
 EXACT = {"rtol": 1e-11, "atol": 1e-11}
 SINGLE = {"rtol": 1e-4, "atol": 1e-4}  # the same in float32: 1e4 times 6e-8, rarely reached

@@ -10,6 +10,7 @@ from tolerance import rounding
 import tfpn
 from tfpn.layers import IntegralPooling, PNConv, SteerablePNConv
 
+pytestmark = pytest.mark.usefixtures("always_cut")
 eagerly = pytest.mark.usefixtures("eagerly")
 
 NUMBER = 60
@@ -177,9 +178,9 @@ def test_error_by_halo(signal, dim):
 
 
 @eagerly
-@pytest.mark.parametrize("dim, limit", [(1, 1e-6), (2, 0.05)])
+@pytest.mark.parametrize("dim, limit", [(1, 3e-4), (2, 0.05)])
 def test_the_default_halo(dim, limit):
-    """On a line what is left is below float32's rounding, with 64 of 800 points."""
+    """On a line the largest error of noise at scattered points is 1e-4, with 32 of 800 points."""
     x = data(dim, 1, number=800 if dim == 1 else 400, missing=False)
     spacing = x["points"].shape[1] ** (-1 / dim)
     options = {"spacing": spacing, "length_scale": spacing, "dtype": "float64", "seed": 0}

@@ -11,7 +11,7 @@ from tfpn.math.kriging import krige, krige_likelihood, trend_basis
 from tfpn.math.neighbourhoods import Neighbourhoods, krige_likelihood_near, krige_near
 from tfpn.math.posterior import Observed
 
-pytestmark = pytest.mark.usefixtures("eagerly")
+pytestmark = pytest.mark.usefixtures("eagerly", "always_cut")
 VARIANCE = tf.constant([4.0, 2.0, 0.7], tf.float64)
 NOISE = {"shared": 0.05, "channel": [0.05, 0.2]}
 FIELDS = "mean", "variance", "residuals", "nll"

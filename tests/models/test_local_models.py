@@ -9,6 +9,7 @@ import tfpn
 from tfpn import recipes
 from tfpn.tuning.space import search_space
 
+pytestmark = pytest.mark.usefixtures("always_cut")
 LOCAL = {"conditioning": "local", "block_size": 8, "neighbors": 47}
 SMALL = {"num_basis": 2, "spacing": 0.2, "dtype": "float64"}
 

@@ -115,6 +115,11 @@ def _merged(tensor):
 ON_A_LINE, ELSEWHERE = 32, 128
 
 
+def exact_is_cheaper(number, count, halo):
+    """Whether one factorisation of N points has no more operations than those of all blocks."""
+    return number**3 <= count * (number / count + halo) ** 3
+
+
 @dataclasses.dataclass(frozen=True)
 class Neighbourhoods:
     """The number of points of a block and of its halo.
@@ -136,16 +141,16 @@ class Neighbourhoods:
     def plan(self, number: Any, dim: int) -> tuple[Any, Any, Any]:
         """The number of blocks, their size and that of halos for N points in d dimensions.
 
-        They are numbers if N is one. If all points fit into a block with its halo, one block of all
-        of them is the exact problem and costs less.
+        They are numbers if N is one. If all points fit into a block with its halo, or blocks have
+        no fewer operations, there is one block of all points: the exact problem.
         """
         halo = self.halo(dim)
-        few = self.block_size + halo
+        count = block_count(number, self.block_size)
         if isinstance(number, int):
-            if number <= few:
-                return 1, number, 0
-            return block_count(number, self.block_size), self.block_size, halo
-        one = number <= few
+            one = number <= self.block_size + halo or exact_is_cheaper(number, count, halo)
+            return (1, number, 0) if one else (count, self.block_size, halo)
+        one = number <= self.block_size + halo
+        one |= exact_is_cheaper(tf.cast(number, tf.float64), tf.cast(count, tf.float64), halo)
         size = tf.where(one, tf.maximum(number, 1), self.block_size)
         return block_count(number, size), size, tf.where(one, 0, halo)
 
