@@ -145,7 +145,7 @@ def test_query_points_go_to_the_nearest_block():
         assert distances[block[example, number]] == min(distances)
 
 
-@pytest.mark.parametrize("number", [1, 3, 40, 3000])
+@pytest.mark.parametrize("number", [0, 1, 3, 40, 3000])
 @pytest.mark.parametrize("spread", ["even", "one", "random"])
 @pytest.mark.parametrize("every", [False, True])
 def test_chunks_hold_every_query_point(number, spread, every):
@@ -207,19 +207,22 @@ def test_integrals_over_cells_add_up(kind, dim, region):
     np.testing.assert_allclose(blocks.total(found), expected, rtol=limit)
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3])
-def test_candidates_suffice(dim):
+@pytest.mark.parametrize("dim, reach", [(1, 0.0), (2, 0.0), (3, 0.0), (1, 0.4), (2, 0.4)])
+@pytest.mark.parametrize("unit, dtype", [(1.0, "float64"), (1e14, "float32")])
+def test_candidates_suffice(dim, reach, unit, dtype):
     """Of many blocks only some are searched; the nearest points are found all the same."""
-    points = np.random.default_rng(0).uniform(size=(1, 1000, dim))
+    points = np.random.default_rng(0).uniform(size=(1, 1000, dim)).astype(dtype) * np.float32(unit)
     known = np.ones((1, 1000), bool)
     cuts = cut(points, known)
-    rows, seen, _ = (t.numpy()[0] for t in nearest(tf.constant(points), cuts, (0.0, 0.0), 10))
+    reach *= unit
+    found = nearest(tf.constant(points), cuts, (-reach, reach), 10)
+    rows, seen, _ = (t.numpy()[0] for t in found)
     assert seen.all()
-    missed = 0
+    missed, points = 0, points.astype("float64")
     for number, own in enumerate(cuts.rows[0].numpy()):
         low, high = points[0, own].min(0), points[0, own].max(0)
         outside = np.maximum(0.0, np.maximum(low - points[0], points[0] - high))
-        distance = np.sum(outside**2, axis=-1)
+        distance = np.sum(np.maximum(0.0, outside - reach) ** 2 + 1e-3 * outside**2, axis=-1)
         distance[own] = np.inf
         missed += len(set(np.argsort(distance)[:10]) - set(rows[number]))
     # In 3 dimensions 54 of 125 blocks; a box has some thirty around it, most of which touch it.

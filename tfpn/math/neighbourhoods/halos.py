@@ -69,16 +69,19 @@ def nearest(points, cuts, reach, count):
 def _candidates(wide, boxes, count, size):
     """The blocks [B, n, C] whose boxes are nearest to each wide box, including its own."""
     dim, blocks = wide[0].shape[-1], axis_sizes(wide[0])[1]
-    most = _PER_PLACE * 3 ** min(dim, _MOST_AXES)
+    around = _PER_PLACE * 3 ** min(dim, _MOST_AXES)
     if isinstance(blocks, int) and isinstance(count, int) and isinstance(size, int):
-        kept = min(blocks, most + _PER_HALO * -(-count // size))
+        kept = min(blocks, around + _PER_HALO * -(-count // size))
     else:
-        kept = tf.minimum(blocks, most + _PER_HALO * -(-count // tf.maximum(size, 1)))
-    squares = 0.0
+        kept = tf.minimum(blocks, around + _PER_HALO * -(-count // tf.maximum(size, 1)))
+    # As in `nearest`: of the blocks within reach, the nearest to the block itself come first.
+    squares, most = 0.0, 0.5 * math.sqrt(wide[0].dtype.max / dim)
     for axis in range(dim):
-        low, high = (t[:, :, None, axis] for t in wide)
-        gap = tf.maximum(boxes[0][:, None, :, axis] - high, low - boxes[1][:, None, :, axis])
-        squares += tf.square(tf.nn.relu(tf.minimum(gap, gap.dtype.max**0.25)))
+        for weight, (bottom, top) in ((1.0, wide), (_TIE, boxes)):
+            low, high = (t[:, :, None, axis] for t in (bottom, top))
+            gap = tf.maximum(boxes[0][:, None, :, axis] - high, low - boxes[1][:, None, :, axis])
+            # Squares of gaps to empty blocks are finite.
+            squares += weight * tf.square(tf.nn.relu(tf.minimum(gap, most)))
     return tf.math.top_k(-squares, kept)[1]
 
 

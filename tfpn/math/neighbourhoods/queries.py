@@ -8,8 +8,8 @@ from tfpn.math.blocks import largest
 from tfpn.math.shapes import axis_sizes, reshape
 from tfpn.types import Tensor
 
-# Numbers of query points of a chunk. The least one is for blocks that all have a chunk: to factorise
-# a block for a second chunk takes longer than so many spare places.
+# Numbers of query points of a chunk. The least one is for blocks that all have a chunk: to
+# factorise a block for a second chunk takes longer than so many spare places.
 _LEAST, _MOST = 16, 1024
 
 
@@ -32,6 +32,7 @@ class Chunks:
     def take(self, query: Tensor) -> Tensor:
         """Query points by chunk, [B, M, d] -> [B t, C, d]."""
         batch, count, length = axis_sizes(self.rows)
+        query = tf.pad(query, [(0, 0), (0, 1), (0, 0)])  # a row for spare places, if there is none
         found = tf.gather(query, reshape(self.rows, [batch, count * length]), batch_dims=1)
         return reshape(found, [batch * count, length, query.shape[-1]])
 
