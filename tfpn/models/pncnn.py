@@ -70,8 +70,8 @@ class PNCNN(FieldPrediction, PNNetwork):
         amplitude: for fields, "shared"; or "example" if examples differ in how much their values
             vary. The readings of each example then give a factor of its variances, as in a
             multivariate t distribution with learnable degrees of freedom.
-        kriging_kernel: for fields, the kernel of kriging, if it is not ``kernel``. A rough kernel
-            costs little there.
+        kriging_kernel: for fields, the kernel of kriging, if it is not ``kernel``. With a rough
+            kernel, maps of many points take up to four times as long.
         channels: width of the blocks.
         num_blocks: number of blocks.
         num_basis: basis operators in each convolution.
