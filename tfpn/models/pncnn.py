@@ -71,7 +71,7 @@ class PNCNN(FieldPrediction, PNNetwork):
             vary. The readings of each example then give a factor of its variances, as in a
             multivariate t distribution with learnable degrees of freedom.
         kriging_kernel: for fields, the kernel of kriging, if it is not ``kernel``. With a rough
-            kernel, maps of many points take up to four times as long.
+            kernel, a map takes about four times as long as with "rbf".
         channels: width of the blocks.
         num_blocks: number of blocks.
         num_basis: basis operators in each convolution.
