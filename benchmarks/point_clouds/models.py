@@ -14,7 +14,7 @@ def pointnet(clouds, options):
     inputs = hidden = keras.Input((None, 3))
     for width in (64, 64, 128, 256):
         hidden = layers.Dense(width, use_bias=False)(hidden)
-        hidden = layers.ReLU()(layers.BatchNormalization()(hidden))
+        hidden = layers.ReLU()(layers.BatchNormalization(momentum=0.9)(hidden))
     hidden = layers.GlobalMaxPooling1D()(hidden)
     hidden = layers.Dropout(0.3)(layers.Dense(128, activation="relu")(hidden))
     return keras.Model(inputs, layers.Dense(len(CLASSES))(hidden))

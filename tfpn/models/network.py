@@ -18,6 +18,7 @@ from tfpn.gone import without_gone
 from tfpn.layers.base import GPPosteriorLayer
 from tfpn.math.posterior import NOISE
 from tfpn.models.checked import Checked
+from tfpn.models.halo_reach import warn_of_halos
 from tfpn.models.head import domain_unit
 from tfpn.models.inputs import (
     are_merged,
@@ -226,8 +227,9 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
                 points look like degrees on both sides of the date line; if readings look
                 independent of each other (their length scale then starts at half of their spacing);
                 if a channel's mean is more than ten of its standard deviations from 0; if one of
-                the channels that share a prior is a hundred times as large as another; or if
-                targets are so far from 0 that their differences have lost their digits.
+                the channels that share a prior is a hundred times as large as another; if flows
+                reach beyond the halos of conditioning="local"; or if targets are so far from 0 that
+                their differences have lost their digits.
         """
         inputs, given = self.inputs_dict, data
         if isinstance(data, tf.data.Dataset):
@@ -279,6 +281,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         later = self._later_spacing(spacing)
         if later > spacing:  # shorter flows would leave most readings between the places unseen
             first.start_flows(later)
+            warn_of_halos(first, data["points"], data["variance"])
         for layer in others:
             layer.set_spacing(later)
         if self._pooling is not None:

@@ -1,0 +1,50 @@
+"""Warns of flows that reach over more points than local conditioning looks at."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from tfpn.types import Array
+
+_EXAMPLES, _PLACES = 8, 8  # looked at, and places in each
+_TOLERATED = 1.1  # points within reach, for each point that a block and its halo hold
+
+
+def warn_of_halos(layer: Any, points: Array, variance: Array) -> None:
+    """Warns if the flows of a convolution reach beyond the halos of its blocks.
+
+    A drift reads the function at a distance. There a block has no observations if its halo ends
+    before, and the layer takes the prior.
+
+    Args:
+        layer: a convolution with ``flow_parameters``, such as `tfpn.layers.PNConv`.
+        points: [B, N, d].
+        variance: [B, N, c], +inf where unobserved.
+    """
+    near = layer.neighbourhoods
+    if near is None:
+        return
+    drift = np.asarray(layer.flow_parameters()[0], np.float64)
+    low, high = np.minimum(drift.min(0), 0.0), np.maximum(drift.max(0), 0.0)
+    rng = np.random.default_rng(0)
+    dim, within = points.shape[-1], []
+    for example in rng.permutation(len(points))[:_EXAMPLES]:
+        places = points[example][np.isfinite(variance[example]).any(-1)].astype(np.float64)
+        if near.plan(len(places), dim)[0] == 1:
+            continue
+        for place in places[rng.integers(len(places), size=_PLACES)]:
+            order = np.argsort(np.square(places - place).sum(-1))
+            block = places[order[: near.block_size]]
+            inside = (places >= block.min(0) + low) & (places <= block.max(0) + high)
+            within.append(np.count_nonzero(inside.all(-1)))
+    held = near.block_size + near.halo(dim)
+    needed = int(np.ceil(np.median(within))) if within else 0
+    if needed > _TOLERATED * held:
+        warnings.warn(
+            f"conditioning='local': the drifts of the first layer reach over {needed} points from "
+            f"a block, but a block and its halo hold {held}. The layer takes the others as unread, "
+            f"which changes its features. Give neighbors={needed - near.block_size}, a finer "
+            "query, or conditioning='exact'.",
+            stacklevel=3,
+        )
