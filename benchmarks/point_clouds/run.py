@@ -27,8 +27,8 @@ from benchmarks.point_clouds.shapes import clouds
 from benchmarks.tables import append_rows, read_rows
 
 FIELDS = (
-    *("model", "points", "channels", "query", "trained", "tested", "kept", "seed", "accuracy", "nll"),
-    *("ece", "parameters", "examples", "steps", "fit_seconds"),
+    *("model", "points", "channels", "query", "trained", "tested", "kept", "seed", "accuracy"),
+    *("nll", "ece", "parameters", "examples", "steps", "fit_seconds"),
 )
 POSES = ("upright/upright", "upright/turned", "turned/turned")
 KEPT = (1.0, 0.5, 0.1)
