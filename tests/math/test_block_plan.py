@@ -29,6 +29,13 @@ def test_never_more_operations_than_exact(size, halo, dim):
         assert [int(t) for t in found] == [count, max(length, 1), near]
 
 
+@pytest.mark.parametrize("dim, first", [(1, 113), (2, 333)])
+def test_from_where_examples_are_cut_by_default(dim, first):
+    """The numbers that the guide on many points names."""
+    counts = [Neighbourhoods(80).plan(number, dim)[0] for number in range(1, 700)]
+    assert [count > 1 for count in counts] == [number >= first for number in range(1, 700)]
+
+
 def test_a_large_number_of_points_does_not_overflow():
     assert [int(t) for t in Neighbourhoods(80, 128).plan(tf.constant(10**6), 2)] == [12500, 80, 128]
 
