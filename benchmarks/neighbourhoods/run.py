@@ -203,7 +203,10 @@ def draw(rows, path):
             if logits:
                 panel.loglog(*zip(*logits, strict=True), "s--", color="gray", label="logits")
         panel.axhline(0.01, color="black", linewidth=0.5)
-        panel.set(title=f"{dim} dimension(s)", xlabel="neighbours")
+        halos = sorted({int(row["neighbors"]) for row in rows if int(row["dim"]) == dim})
+        panel.set_xticks(halos, [str(halo) for halo in halos], fontsize="x-small")
+        panel.minorticks_off()
+        panel.set(title=("on a line", "in the plane", "in space")[dim - 1], xlabel="neighbours")
     panels[0].set_ylabel("relative error")
     panels[0].legend()
     figure.savefig(path, dpi=120)
