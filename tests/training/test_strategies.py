@@ -58,7 +58,7 @@ def some_data(size, seed):
     return tfpn.observations(rng.uniform(size=(size, 6, 2)), values), rng.integers(3, size=size)
 
 
-def fitted(strategy):
+def fitted(strategy, **conditioning):
     """Log and weights of a small model fitted to `some_data` with gaps in its targets, in float64.
 
     One device takes its steps eagerly, which is quicker for so few.
@@ -71,7 +71,7 @@ def fitted(strategy):
     with strategy.scope():
         model = tfpn.models.PNCNN(
             num_classes=None, num_outputs=2, spatial_dim=2, in_channels=2, channels=3, num_blocks=1,
-            num_basis=2, marginal_likelihood_weight=0.1, dtype="float64",
+            num_basis=2, marginal_likelihood_weight=0.1, dtype="float64", **conditioning,
         )  # fmt: skip
         model.adapt(x, fit_priors=False)
         eager = strategy.num_replicas_in_sync == 1
@@ -81,7 +81,11 @@ def fitted(strategy):
     return history, model.get_weights()
 
 
-def fit_both_ways(output):
+# Six points in blocks of one with halos of one, which have fewer operations than all at once.
+LOCAL = {"conditioning": "local", "block_size": 1, "neighbors": 1}
+
+
+def fit_both_ways(output, **conditioning):
     """Writes the results of one device and of two to a file."""
     keras.config.set_floatx("float64")
     cpu = tf.config.list_physical_devices("CPU")[0]
@@ -89,13 +93,15 @@ def fit_both_ways(output):
     strategy = training.make_strategy("mirrored")
     results = {"replicas": strategy.num_replicas_in_sync}
     for name, chosen in (("one", tf.distribute.get_strategy()), ("two", strategy)):
-        history, weights = fitted(chosen)
+        history, weights = fitted(chosen, **conditioning)
         results[name] = {"history": history, "weights": [weight.tolist() for weight in weights]}
     output.write_text(json.dumps(results))
 
 
-def test_two_devices_take_the_steps_of_one(start, tmp_path):
-    processes.finish(start(fit_both_ways, tmp_path / "results.json"))
+@pytest.mark.parametrize("conditioning", [{}, LOCAL], ids=["exact", "local"])
+def test_two_devices_take_the_steps_of_one(conditioning, start, tmp_path):
+    fit = functools.partial(fit_both_ways, **conditioning)
+    processes.finish(start(fit, tmp_path / "results.json"))
     found = json.loads((tmp_path / "results.json").read_text())
     assert found["replicas"] == 2
     one, two = found["one"], found["two"]
