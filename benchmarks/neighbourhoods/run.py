@@ -56,11 +56,11 @@ def waves(dim, count, points, seed, lengths=LENGTHS, noise=NOISE):
     return tfpn.observations(where, values.astype("float32")), labels
 
 
-def readings(dim, signal, options, seed):
+def readings(dim, signal, count, points, seed):
     """Observations and labels of a kind of signal."""
     if signal == "trained":
-        return waves(dim, options.examples, options.points, seed)
-    x, labels = waves(dim, options.examples, options.points, seed, lengths=(8.0,), noise=0.05)
+        return waves(dim, count, points, seed)
+    x, labels = waves(dim, count, points, seed, lengths=(8.0,), noise=0.05)
     if signal == "white":
         rng = np.random.default_rng(seed + 1)
         x["values"] = rng.normal(size=x["values"].shape).astype("float32")
@@ -83,7 +83,7 @@ def trained(dim, signal, options):
 
     keras.utils.set_random_seed(0)
     model = network(dim, options, conditioning="local")
-    x, y = readings(dim, signal, options, seed=10)
+    x, y = readings(dim, signal, options.examples, options.points, seed=10)
     model.adapt(x, fit_priors=signal != "white", verbose=0)
     if signal == "trained":
         schedule = keras.optimizers.schedules.CosineDecay(1e-2, options.steps)
@@ -157,7 +157,8 @@ def turned(way, options):
 def measure(dim, signal, ways, options):
     """Yields a row for each pair of a block's and a halo's number of points."""
     weights = trained(dim, signal, options)
-    x, _ = readings(dim, signal, options, seed=20)
+    tested = options.tested or options.examples
+    x, _ = readings(dim, signal, tested, options.points, seed=20)
     exact = network(dim, options)
     exact.set_weights(weights)
     expected, exact_seconds = results(exact, x)
@@ -177,7 +178,7 @@ def measure(dim, signal, ways, options):
         row |= {"local_seconds": seconds, "exact_seconds": exact_seconds}
         row = {key: float(f"{value:.4g}") for key, value in row.items()}
         yield {
-            "dim": dim, "signal": signal, "points": options.points, "examples": options.examples,
+            "dim": dim, "signal": signal, "points": options.points, "examples": tested,
             **way, **row,
         }  # fmt: skip
 
@@ -224,6 +225,7 @@ def main(arguments=None):
         "--neighbors", type=int, nargs="+", default=[16, 32, 64, 96, 128, 160, 240, 320]
     )
     parser.add_argument("--examples", type=int, default=200)
+    parser.add_argument("--tested", type=int, help="examples that are compared, if others")
     parser.add_argument("--channels", type=int, default=32)
     parser.add_argument("--blocks", type=int, default=3)
     parser.add_argument("--steps", type=int, default=400)

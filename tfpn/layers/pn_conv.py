@@ -94,8 +94,8 @@ class PNConv(CommonPoints, Conditioned, Drawing, DriftDiffusions):
         seed: seed of probes and draws; an integer, or None for a random one in training.
         conditioning: "exact" conditions on all observations of an example. "local" cuts its points
             into blocks of neighbours, and conditions each block on its own points and on those
-            nearest to it, at a cost linear in N. An example stays exact where blocks have no fewer
-            operations. With "sampled", "diagonal" and "none".
+            nearest to it, at a cost linear in N. An example stays exact where blocks would not save
+            time. With "sampled", "diagonal" and "none".
         block_size: for "local", the largest number of points of a block.
         neighbors: for "local", the largest number of points of its halo; None for 32 on a line and
             128 in the plane and in space.

@@ -115,9 +115,19 @@ def _merged(tensor):
 ON_A_LINE, ELSEWHERE = 32, 128
 
 
-def exact_is_cheaper(number, count, halo):
-    """Whether one factorisation of N points has no more operations than those of all blocks."""
-    return number**3 <= count * (number / count + halo) ** 3
+# To make blocks and to put them back takes as long as half of the products of small examples.
+_OVERHEAD = 1.5
+
+
+def exact_is_cheaper(number, count, size, halo, own):
+    """Whether an example of N points takes less time whole than in blocks.
+
+    With ``own``, all flows are read at all points, and products with their covariances take most of
+    the time. Otherwise factorisations do.
+    """
+    if own:
+        return number**3 <= _OVERHEAD * count * size * (size + halo) ** 2
+    return number**3 <= count * (size + halo) ** 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,37 +148,41 @@ class Neighbourhoods:
             return ON_A_LINE if dim == 1 else ELSEWHERE
         return self.neighbors
 
-    def plan(self, number: Any, dim: int) -> tuple[Any, Any, Any]:
+    def plan(self, number: Any, dim: int, own: bool = False) -> tuple[Any, Any, Any]:
         """The number of blocks, their size and that of halos for N points in d dimensions.
 
-        They are numbers if N is one. If all points fit into a block with its halo, or blocks have
-        no fewer operations, there is one block of all points: the exact problem.
+        They are numbers if N is one. If all points fit into a block with its halo, or blocks take
+        longer, there is one block of all points: the exact problem. With ``own`` the flows are read
+        at the points.
         """
         halo = self.halo(dim)
         count = block_count(number, self.block_size)
         if isinstance(number, int):
-            one = number <= self.block_size + halo or exact_is_cheaper(number, count, halo)
+            one = number <= self.block_size + halo
+            one = one or exact_is_cheaper(number, count, self.block_size, halo, own)
             return (1, number, 0) if one else (count, self.block_size, halo)
         one = number <= self.block_size + halo
-        one |= exact_is_cheaper(tf.cast(number, tf.float64), tf.cast(count, tf.float64), halo)
+        sizes = tf.cast(number, tf.float64), tf.cast(count, tf.float64)
+        one |= exact_is_cheaper(*sizes, self.block_size, halo, own)
         size = tf.where(one, tf.maximum(number, 1), self.block_size)
         return block_count(number, size), size, tf.where(one, 0, halo)
 
-    def is_whole(self, points: Tensor) -> bool:
-        """Whether one block is known to hold all points [B, N, d]."""
-        count = self.plan(axis_sizes(points)[1], points.shape[-1])[0]
+    def is_whole(self, points: Tensor, own: bool = False) -> bool:
+        """Whether one block is known to hold all points [B, N, d]; ``own`` as in `plan`."""
+        count = self.plan(axis_sizes(points)[1], points.shape[-1], own)[0]
         return isinstance(count, int) and count == 1
 
-    def blocks(self, observed: Observed, reach: Any = (0.0, 0.0)) -> Blocks:
+    def blocks(self, observed: Observed, reach: Any = (0.0, 0.0), own: bool = False) -> Blocks:
         """The blocks of observations.
 
         Args:
             observed: `tfpn.math.posterior.Observed`.
             reach: as in `tfpn.math.neighbourhoods.halos.nearest`.
+            own: as in `plan`.
         """
         points = tf.stop_gradient(observed.finite_points())
         known = tf.reduce_any(tf.math.is_finite(observed.variance), axis=-1)
-        count, size, halo = self.plan(axis_sizes(points)[1], points.shape[-1])
+        count, size, halo = self.plan(axis_sizes(points)[1], points.shape[-1], own)
         cuts = median_cuts(points, known, size, count)
         others, seen, block = nearest(points, cuts, reach, halo)
         earlier = seen & (block < tf.range(count)[:, None])

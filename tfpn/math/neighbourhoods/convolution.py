@@ -25,9 +25,9 @@ def in_neighbourhoods(neighbourhoods, function, observed, operator, *, own, tens
     Returns:
         As ``function``. With ``own`` the results at unobserved points are arbitrary but finite.
     """
-    if neighbourhoods.is_whole(observed.points):
+    if neighbourhoods.is_whole(observed.points, own):
         return function(observed, operator, *tensors)
-    blocks = neighbourhoods.blocks(observed, operator.reach)
+    blocks = neighbourhoods.blocks(observed, operator.reach, own)
 
     def within(chosen, query):
         moved = dataclasses.replace(operator, query=query)

@@ -82,7 +82,7 @@ class Sampled(Uncertainty):
         own: bool,
     ) -> Any:
         """As `Uncertainty.convolve_near`; all blocks share the draws of the prior and the noise."""
-        if neighbourhoods.is_whole(observed.points):
+        if neighbourhoods.is_whole(observed.points, own):
             return self.convolve(observed, operator, beside, missing)
         correction = functools.partial(self._correction_near, neighbourhoods, own)
         return self._convolve(correction, observed, operator, beside, missing)
