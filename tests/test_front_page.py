@@ -132,3 +132,28 @@ def test_another_resolution(start, tested):
     shown = row(start)
     agree(shown[0], cells["diagonal", "10"])
     agree(shown[1], cells["cnn", "observed"])
+
+
+def test_long_series():
+    for shown, model in zip(
+        row("Classify: watch"), ("tfpn+thinned", "minirocket+thinned"), strict=True
+    ):
+        (found,) = (
+            r
+            for r in read("long_series/results.csv")
+            if (r["model"], r["fold"], r["test"]) == (model, "0", "whole")
+        )
+        agree(shown, 100 * float(found["accuracy"]), float(found["nll"]))
+
+
+@pytest.mark.parametrize(
+    ("start", "kept"), [("Classify: ten shapes", "1.0"), ("the same with half of the", "0.5")]
+)
+def test_point_clouds(start, kept):
+    for shown, model in zip(row(start), ("pncnn", "pointnet"), strict=True):
+        (found,) = (
+            r
+            for r in read("point_clouds/results.csv")
+            if (r["model"], r["kept"], r["steps"]) == (model, kept, "310")
+        )
+        agree(shown, 100 * float(found["accuracy"]), float(found["nll"]))
