@@ -9,9 +9,9 @@ Graph-Guided Network for Irregularly Sampled Multivariate Time Series, 2022) are
 come with the data. So no published figure stands in the same column.
 
 Models: `boosting`, `logistic`, `gru` and `gru-binned` of `benchmarks.physionet_baselines.run`, and
-`tfpn`, the recipe physionet2012-tuned. Settings and epochs are chosen on each split's validation
-part. Writes a row for each model and split to a CSV file; what is there is not done again, and an
-interrupted training of `tfpn` goes on.
+`tfpn`, the recipe physionet2012-tuned as it is. The others choose settings or epochs by each
+split's validation part. Writes a row for each model and split to a CSV file; what is there is not
+done again, and an interrupted training of `tfpn` goes on.
 """
 
 import argparse
