@@ -61,12 +61,16 @@ def read_observed(
 
 
 def _entry_checks(points, values, variance):
-    observed = tf.reduce_any(tf.math.is_finite(variance), axis=-1, keepdims=True)
-    # NaN also fails the first assertion.
-    return same_sizes(
+    sizes = same_sizes(
         "points, values and variance disagree on the number of examples or points:",
         *(points, values, variance),
-    ) + [
+    )
+    # The other checks compare entries, so that they wait for the sizes to agree.
+    with tf.control_dependencies(sizes):
+        points, variance = tf.identity(points), tf.identity(variance)
+    observed = tf.reduce_any(tf.math.is_finite(variance), axis=-1, keepdims=True)
+    # NaN also fails the first assertion.
+    return sizes + [
         tf.debugging.Assert(
             tf.reduce_all(variance >= 0.0),
             ["variance is negative or NaN; it must be >= 0, or +inf where nothing is observed."],
