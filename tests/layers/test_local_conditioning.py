@@ -194,6 +194,47 @@ def test_error_of_noise_at_scattered_points(dim, neighbors, limit):
     assert 0 < error < limit * np.abs(expected).max()
 
 
+@eagerly
+@pytest.mark.parametrize("uncertainty", ["diagonal", "none", "sampled"])
+def test_a_channel_that_is_rarely_read(uncertainty):
+    """Its halo holds its own readings, however many other readings lie between them."""
+    rng = np.random.default_rng(0)
+    points = rng.uniform(size=(2, 600, 1))
+    x = tfpn.observations(points, np.sin(8 * points + np.arange(2)), 0.05)
+    x["variance"][:, rng.permutation(600)[:582], 1] = np.inf
+    options = {"spacing": 1 / 600, "length_scale": 0.1, "noise": "channel", "dtype": "float64"}
+    options |= {"seed": 0, "uncertainty": uncertainty}
+    exact, local = (PNConv(8, 9, conditioning=way, **options) for way in ("exact", "local"))
+    expected = exact(x)["values"]
+    local(x)
+    local.set_weights(exact.get_weights())
+    # The halo of 32 readings is 0.05 wide where all are read, half the length scale. If halos
+    # held the nearest times of any channel, the error would be 0.4.
+    error = np.abs(local(x)["values"] - expected).max()
+    assert error < 0.02 * np.abs(expected).max()
+
+
+@eagerly
+@pytest.mark.parametrize("uncertainty", ["diagonal", "sampled"])
+@pytest.mark.parametrize("options", [{}, {"noise": "channel", "prior": "channel"}])
+def test_marginals_of_the_process(uncertainty, options):
+    """Halos of all points give those of the exact layer; one query point does not change others."""
+    x = data(channels=2)
+    x = sporadic(x) if options else x
+    exact, local = pair(lambda o: PNConv(3, 2, uncertainty=uncertainty, **options, **o), x)
+    query = np.random.default_rng(1).normal(0.5, 0.5, size=(2, 300, 2))
+    found, expected = local.process(x, query), exact.process(x, query)
+    for name in ("mean", "variance"):
+        given = getattr(found, name)(), getattr(expected, name)()
+        np.testing.assert_allclose(*given, err_msg=name, **EXACT)
+    np.testing.assert_allclose(found.covariance(), expected.covariance(), **EXACT)
+    if not options:  # a second layer reads the features, with draws beside them if it has them
+        layers = pair(lambda o: PNConv(2, 2, uncertainty=uncertainty, **o), exact(x))
+        found, expected = (layer.process(exact(x), query) for layer in layers[::-1])
+        np.testing.assert_allclose(found.mean(), expected.mean(), **EXACT)
+        np.testing.assert_allclose(found.variance(), expected.variance(), **EXACT)
+
+
 def graph(layer, jit=None):
     """The layer's outcome with gradients of the weights, traced once for all sizes."""
     traces = []

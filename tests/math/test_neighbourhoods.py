@@ -8,7 +8,7 @@ from tolerance import rounding
 from tfpn.math.kernels import Kernel, read_mixture
 from tfpn.math.neighbourhoods import Neighbourhoods, cells, integrals_over
 from tfpn.math.neighbourhoods.cuts import block_count, median_cuts
-from tfpn.math.neighbourhoods.halos import nearest, nearest_block
+from tfpn.math.neighbourhoods.halos import nearest, nearest_block, nearest_by_channel
 from tfpn.math.neighbourhoods.queries import chunks
 from tfpn.math.posterior import Observed
 
@@ -82,14 +82,10 @@ def test_cuts_do_not_depend_on_order_or_on_unknown_points():
             assert sets[0] == sets[1]
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3])
-def test_halos_are_the_nearest_points(dim):
-    points, known = problem(dim)
-    drift = np.array([0.05, -0.02, 0.0])[:dim]
-    reach = np.minimum(drift, 0.0), np.maximum(drift, 0.0)
-    cuts = cut(points, known)
-    rows, seen, block = (t.numpy() for t in nearest(tf.constant(points), cuts, reach, 10))
-    for example, number in np.ndindex(3, 8):
+def assert_nearest(points, known, cuts, reach, found):
+    """Halos of 10 points beside a search through all known points of each example."""
+    rows, seen, block = (t.numpy() for t in found)
+    for example, number in np.ndindex(*rows.shape[:2]):
         own = cuts.rows[example, number].numpy()[cuts.filled[example, number].numpy()]
         if not len(own):
             assert not seen[example, number].any()
@@ -107,6 +103,27 @@ def test_halos_are_the_nearest_points(dim):
         assert set(found) == set(expected)
         for row, of in zip(found, block[example, number][seen[example, number]], strict=True):
             assert row in cuts.rows[example, of].numpy()[cuts.filled[example, of].numpy()]
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_halos_are_the_nearest_points(dim):
+    points, known = problem(dim)
+    drift = np.array([0.05, -0.02, 0.0])[:dim]
+    reach = np.minimum(drift, 0.0), np.maximum(drift, 0.0)
+    cuts = cut(points, known)
+    assert_nearest(points, known, cuts, reach, nearest(tf.constant(points), cuts, reach, 10))
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_halos_of_a_channel_are_the_nearest_points_that_it_observed(dim):
+    points, known = problem(dim)
+    reach = -np.full(dim, 0.03), np.full(dim, 0.04)
+    # The first channel has all points, the second a quarter, and the third none but one.
+    parts = [known, known & (np.arange(57) % 4 == 1), known & (np.arange(57) == 8)]
+    cuts = cut(points, known)
+    found = nearest_by_channel(tf.constant(points), np.stack(parts, axis=-1), cuts, reach, 10)
+    for part, *tensors in zip(parts, *(tf.split(t, 3, axis=2) for t in found), strict=True):
+        assert_nearest(points, part, cuts, reach, tensors)
 
 
 def test_stages_are_earlier_blocks_own_points_and_later_ones():

@@ -181,14 +181,14 @@ def process_values(processes: Sequence[Any], *, dtype: DType, source: str) -> Pr
         for parts in zip(*found, strict=True)
     )
     prior_variance = tf.concat(
-        [operator.prior_variance(observed.kernel) for _, observed, operator, _ in processes], 0
+        [operator.prior_variance(observed.kernel) for _, observed, operator, *_ in processes], 0
     )
     make_covariance = functools.partial(_covariance, processes)
     return ProcessValues(mean, variance, make_covariance, prior_variance, source)
 
 
 def _covariance(processes):
-    return tf.concat([process_covariance(*process) for process in processes], axis=1)
+    return tf.concat([process_covariance(*process[:4]) for process in processes], axis=1)
 
 
 @kullback_leibler.RegisterKL(ProcessValues, ProcessValues)

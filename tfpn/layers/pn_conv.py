@@ -362,7 +362,7 @@ class PNConv(CommonPoints, Conditioned, Drawing, DriftDiffusions):
             lambda tensor: tf.cast(tensor, tf.float64), self._operator(query)
         )
         beside = None if beside is None else tf.cast(beside, tf.float64)
-        process = way, self._in_float64(*given), operator, beside
+        process = way, self._in_float64(*given), operator, beside, self.neighbourhoods
         source = f"{type(self).__name__} {self.name!r}"
         return process_values([process], dtype=self.algebra_dtype, source=source)
 

@@ -58,9 +58,9 @@ class InputProcess(Mixin):
         observed = layer._in_float64(points, values, variance)
         zeros = tf.zeros([1, 1], tf.float64)
         itself = Operator(query, tf.ones([1, 1, 1], tf.float64), zeros, zeros[..., None], zeros[0])
-        channels = range(values.shape[-1])
+        channels, near = range(values.shape[-1]), layer.neighbourhoods
         return process_values(
-            [(Diagonal(), observed.channel(c), itself, None) for c in channels],
+            [(Diagonal(), observed.channel(c), itself, None, near) for c in channels],
             dtype=tf.float64,
             source=f"{type(layer).__name__} {layer.name!r}",
         )

@@ -9,6 +9,9 @@ The marginal likelihood is the product of the blocks' likelihoods. Each is condi
 points of the halo that belong to earlier blocks (block Vecchia). The points of a block are sorted
 by these stages, so that its single factorisation gives the likelihood by rows. With halos of all
 points the result is exact.
+
+Channels with their own noise may be read at different points. Then a block has a halo for each
+channel, of the readings of this channel.
 """
 
 import dataclasses
@@ -17,8 +20,8 @@ from typing import Any
 import tensorflow as tf
 
 from tfpn.math.neighbourhoods.cuts import Cuts, block_count, median_cuts
-from tfpn.math.neighbourhoods.halos import nearest
-from tfpn.math.posterior import Observed
+from tfpn.math.neighbourhoods.halos import nearest, nearest_by_channel
+from tfpn.math.posterior import NOISE, Observed
 from tfpn.math.shapes import axis_sizes, reshape
 from tfpn.types import Tensor
 
@@ -30,7 +33,8 @@ class Blocks:
     Attributes:
         rows: the points' rows in their example, [B, n, m], in the order of their stages.
         stages: [B n, m], as in `tfpn.math.posterior.Observed`, in the dtype of values.
-        penalty: [B n, m, 1], +inf at places without a point and 0 elsewhere.
+        penalty: [B n, m, 1 or c], +inf where a place counts in no channel or not in this one, and
+            0 elsewhere.
         cuts: the blocks' own points.
     """
 
@@ -181,23 +185,31 @@ class Neighbourhoods:
             own: as in `plan`.
         """
         points = tf.stop_gradient(observed.finite_points())
-        known = tf.reduce_any(tf.math.is_finite(observed.variance), axis=-1)
+        known = tf.math.is_finite(observed.variance)
         count, size, halo = self.plan(axis_sizes(points)[1], points.shape[-1], own)
-        cuts = median_cuts(points, known, size, count)
-        others, seen, block = nearest(points, cuts, reach, halo)
+        cuts = median_cuts(points, tf.reduce_any(known, axis=-1), size, count)
+        channels = known.shape[-1] if NOISE[observed.noise].each else 1
+        if channels == 1:
+            others, seen, block = nearest(points, cuts, reach, halo)
+        else:
+            others, seen, block = nearest_by_channel(points, known, cuts, reach, halo)
         earlier = seen & (block < tf.range(count)[:, None])
         stage = tf.concat(
             [tf.where(earlier, 0, 2), tf.where(cuts.filled, 1, 2)], axis=2
         )  # [B, n, m]
+        # Where a place counts: its own points in all channels, a halo's in the halo's channel.
+        counts = tf.concat(
+            [
+                seen[..., None] & tf.repeat(tf.eye(channels) > 0.0, halo, axis=0),
+                tf.repeat(cuts.filled[..., None], channels, axis=-1),
+            ],
+            axis=2,
+        )  # [B, n, m, c]
         order = tf.argsort(stage, axis=2, stable=True)
-        rows, filled, stage = (
+        rows, counts, stage = (
             tf.gather(t, order, batch_dims=2)
-            for t in (
-                tf.concat([others, cuts.rows], axis=2),
-                tf.concat([seen, cuts.filled], axis=2),
-                stage,
-            )
+            for t in (tf.concat([others, cuts.rows], axis=2), counts, stage)
         )
         dtype = observed.values.dtype
-        penalty = tf.where(filled, tf.zeros([], dtype), tf.constant(float("inf"), dtype))
-        return Blocks(rows, _merged(tf.cast(stage, dtype)), _merged(penalty)[..., None], cuts)
+        penalty = tf.where(counts, tf.zeros([], dtype), tf.constant(float("inf"), dtype))
+        return Blocks(rows, _merged(tf.cast(stage, dtype)), _merged(penalty), cuts)

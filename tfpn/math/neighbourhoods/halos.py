@@ -4,6 +4,7 @@ import math
 
 import tensorflow as tf
 
+from tfpn.math.neighbourhoods.cuts import Cuts, median_cuts
 from tfpn.math.shapes import axis_sizes, reshape
 
 # The search for a halo looks at so many blocks: the first number for each block that a halo fills,
@@ -23,7 +24,7 @@ def box_of(points, filled):
     return low, tf.reduce_max(tf.where(filled, points, -most), axis=2)
 
 
-def nearest(points, cuts, reach, count):
+def nearest(points, cuts, reach, count, source=None):
     """The known points nearest to each block that are not its own.
 
     A flow reads a block's functions at its points plus the flow's drift. So the distance goes to
@@ -34,21 +35,26 @@ def nearest(points, cuts, reach, count):
         cuts: `tfpn.math.neighbourhoods.cuts.Cuts` of the points.
         reach: lowest and highest drift along each axis, each [d], the first <= 0 <= the second.
         count: k, the number of points for each block.
+        source: the `Cuts` of those points to choose from, with blocks of the same size. The default
+            is ``cuts``.
 
     Returns:
         The points' rows [B, n, k], 0 at spare places; bool [B, n, k], False there; and their blocks
-        [B, n, k].
+        in ``cuts`` [B, n, k].
     """
-    points = tf.stop_gradient(points)
+    points, source = tf.stop_gradient(points), cuts if source is None else source
     batch, blocks, size = axis_sizes(cuts.rows)
     dim = points.shape[-1]
-    placed = tf.gather(points, cuts.rows, batch_dims=1)  # [B, n, S, d]
-    low, high = box_of(placed, cuts.filled)
+    low, high = box_of(tf.gather(points, cuts.rows, batch_dims=1), cuts.filled)
     wide = low + reach[0], high + reach[1]
-    candidates = _candidates(wide, (low, high), count, size)
+    placed = tf.gather(points, source.rows, batch_dims=1)  # [B, n, S, d]
+    candidates = _candidates(wide, (low, high), box_of(placed, source.filled), count, size)
     kept = axis_sizes(candidates)[2]
-    usable = tf.gather(cuts.filled, candidates, batch_dims=1)  # [B, n, C, S]
-    usable &= (candidates != tf.range(blocks)[:, None])[..., None]
+    of_row = tf.gather(cuts.places // size, source.rows, batch_dims=1)  # [B, n, S]
+    usable, of_row = (
+        tf.gather(t, candidates, batch_dims=1) for t in (source.filled, of_row)
+    )  # [B, n, C, S]
+    usable &= of_row != tf.range(blocks)[:, None, None]
     distance = tf.where(usable, tf.zeros([], points.dtype), math.inf)
     # The loop takes axis by axis: a last axis of d numbers would take five times as long.
     for axis in range(dim):
@@ -60,15 +66,40 @@ def nearest(points, cuts, reach, count):
     distance = reshape(distance, [batch, blocks, [kept, size]])
     found, place = tf.math.top_k(-distance, count)
     block = tf.gather(candidates, place // size, batch_dims=2)
-    flat = tf.reshape(cuts.rows, [batch, -1])
+    flat = tf.reshape(source.rows, [batch, -1])
     rows = tf.gather(flat, block * size + place % size, batch_dims=1)
     seen = found > -math.inf
-    return tf.where(seen, rows, 0), seen, block
+    rows = tf.where(seen, rows, 0)
+    return rows, seen, tf.gather(cuts.places // size, rows, batch_dims=1)
 
 
-def _candidates(wide, boxes, count, size):
-    """The blocks [B, n, C] whose boxes are nearest to each wide box, including its own."""
-    dim, blocks = wide[0].shape[-1], axis_sizes(wide[0])[1]
+def nearest_by_channel(points, known, cuts, reach, count):
+    """`nearest` for each channel: the k points nearest to each block that the channel observed.
+
+    Args:
+        points, cuts, reach, count: as in `nearest`.
+        known: bool [B, N, c].
+
+    Returns:
+        As `nearest`, each [B, n, c k], with the first channel's points first.
+    """
+    channels = known.shape[-1]
+    batch, blocks, size = axis_sizes(cuts.rows)
+    points = tf.repeat(points, channels, axis=0)
+    known = tf.reshape(tf.linalg.matrix_transpose(known), tf.shape(points)[:2])
+    source = median_cuts(points, known, size, blocks)
+    repeated = {key: tf.repeat(tensor, channels, axis=0) for key, tensor in vars(cuts).items()}
+
+    def by_block(tensor):
+        tensor = tf.transpose(reshape(tensor, [batch, channels, blocks, count]), [0, 2, 1, 3])
+        return reshape(tensor, [batch, blocks, [channels, count]])
+
+    return tuple(map(by_block, nearest(points, Cuts(**repeated), reach, count, source)))
+
+
+def _candidates(wide, own, boxes, count, size):
+    """The blocks [B, n, C] whose boxes are nearest to each wide box around a block's own box."""
+    dim, blocks = wide[0].shape[-1], axis_sizes(boxes[0])[1]
     around = _PER_PLACE * 3 ** min(dim, _MOST_AXES)
     if isinstance(blocks, int) and isinstance(count, int) and isinstance(size, int):
         kept = min(blocks, around + _PER_HALO * -(-count // size))
@@ -77,7 +108,7 @@ def _candidates(wide, boxes, count, size):
     # As in `nearest`: of the blocks within reach, the nearest to the block itself come first.
     squares, most = 0.0, 0.5 * math.sqrt(wide[0].dtype.max / dim)
     for axis in range(dim):
-        for weight, (bottom, top) in ((1.0, wide), (_TIE, boxes)):
+        for weight, (bottom, top) in ((1.0, wide), (_TIE, own)):
             low, high = (t[:, :, None, axis] for t in (bottom, top))
             gap = tf.maximum(boxes[0][:, None, :, axis] - high, low - boxes[1][:, None, :, axis])
             # Squares of gaps to empty blocks are finite.
