@@ -50,6 +50,18 @@ def test_of_a_grid_in_the_plane(query, warns):
     assert bool(adapted(images(query=query), lattice(2, 24))) == warns
 
 
+def test_of_denser_points_than_in_training():
+    """A model of 12 x 12 pixels sees 30 x 30, once: its drifts are as long, and the pixels denser."""
+    model = images(query=6)
+    assert not adapted(model, lattice(2, 12))
+    for side, number in ((12, 0), (30, 1), (30, 0)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.predict(lattice(2, side), verbose=0)
+        files = [each.filename for each in caught if "halo" in str(each.message)]
+        assert files == [__file__] * number
+
+
 @pytest.mark.parametrize(
     "changes, times",
     [({"query": 100}, 800), ({"query": 10}, 100), ({"query": 10, "conditioning": "exact"}, 800)],

@@ -179,10 +179,11 @@ class Checked(Mixin):
 
         Warns:
             UserWarning: once, if half of the examples have less than two thirds of the readings of
-                those that `adapt` and training saw (arrays only).
+                those that `adapt` and training saw; if the first layer conditions locally, and
+                has drifts that reach beyond its halos (arrays only).
         """
         x = self._checked(x)
-        self._warn_of_few_readings(x, stacklevel=2)
+        self._warn_of_readings(x, stacklevel=2)
         if isinstance(x, dict):
             x, batch_size = in_batches(self, x, batch_size or 32), None
         return super().predict(x, batch_size, verbose, steps, callbacks)

@@ -11,7 +11,7 @@ _EXAMPLES, _PLACES = 8, 8  # looked at, and places in each
 _TOLERATED = 1.1  # points within reach, for each point that a block and its halo hold
 
 
-def warn_of_halos(layer: Any, points: Array, variance: Array) -> None:
+def warn_of_halos(layer: Any, points: Array, variance: Array, stacklevel: int = 2) -> None:
     """Warns if the flows of a convolution reach beyond the halos of its blocks.
 
     A drift reads the function at a distance. There a block has no observations if its halo ends
@@ -21,6 +21,7 @@ def warn_of_halos(layer: Any, points: Array, variance: Array) -> None:
         layer: a convolution with ``flow_parameters``, such as `tfpn.layers.PNConv`.
         points: [B, N, d].
         variance: [B, N, c], +inf where unobserved.
+        stacklevel: as in `warnings.warn`.
     """
     near = layer.neighbourhoods
     if near is None:
@@ -46,5 +47,5 @@ def warn_of_halos(layer: Any, points: Array, variance: Array) -> None:
             f"a block, but a block and its halo hold {held}. The layer takes the others as unread, "
             f"which changes its features. Give neighbors={needed - near.block_size}, a finer "
             "query, or conditioning='exact'.",
-            stacklevel=3,
+            stacklevel=stacklevel + 1,
         )

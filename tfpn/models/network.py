@@ -18,7 +18,6 @@ from tfpn.gone import without_gone
 from tfpn.layers.base import GPPosteriorLayer
 from tfpn.math.posterior import NOISE
 from tfpn.models.checked import Checked
-from tfpn.models.halo_reach import warn_of_halos
 from tfpn.models.head import domain_unit
 from tfpn.models.inputs import (
     are_merged,
@@ -281,7 +280,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         later = self._later_spacing(spacing)
         if later > spacing:  # shorter flows would leave most readings between the places unseen
             first.start_flows(later)
-            warn_of_halos(first, data["points"], data["variance"])
+            self._warn_of_narrow_halos(data, stacklevel=2)
         for layer in others:
             layer.set_spacing(later)
         if self._pooling is not None:

@@ -173,7 +173,7 @@ class Predictive(Mixin):
     def _predicted(self, network, x, batch_size, verbose):
         """The outputs of this model or a part of it, after checks."""
         x = self._checked(x)
-        self._warn_of_few_readings(x, stacklevel=3)
+        self._warn_of_readings(x, stacklevel=3)
         return self._run(network, x, check_count("batch_size", batch_size), verbose)
 
     def predict_distribution(

@@ -1,4 +1,4 @@
-"""Counts the readings of examples in training, and warns of examples with far fewer."""
+"""Counts the readings of examples in training, and warns of examples with far fewer or too many."""
 
 import warnings
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfpn.models.halo_reach import warn_of_halos
 from tfpn.types import Array, Mixin, Tensor
 
 # The quantile of the examples in `adapt`. A lower one than the least of a hundred is chance.
@@ -16,7 +17,10 @@ _LEAST_RATE = 0.01
 
 
 class ReadingsSeen(Mixin):
-    """Mix-in for the models: warns once if you predict for far sparser examples.
+    """Mix-in for the models: warns if you predict for examples unlike those in training.
+
+    It warns once of far sparser examples. Of denser ones it warns if the first layer conditions
+    locally, and its flows then reach beyond the halos.
 
     A reading is an observed entry. The model keeps two numbers. The first is what 99 % of the
     examples in `adapt` have or exceed. The second is the mean over training steps of the fewest
@@ -34,9 +38,11 @@ class ReadingsSeen(Mixin):
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
         )
         self._told_of_readings = False
+        self._most_points = 0  # in examples whose halos were checked
 
     def _adapt_readings(self, variance: Array) -> None:
         """Records the readings that `adapt` sees, from their variance [B, N, c]."""
+        self._most_points = 0
         number = np.isfinite(variance).sum((1, 2))
         self._readings.assign([np.quantile(number, _QUANTILE, method="lower"), np.inf])
 
@@ -50,9 +56,25 @@ class ReadingsSeen(Mixin):
         mean = tf.where(tf.math.is_inf(trained), fewest, trained + rate * (fewest - trained))
         self._readings.assign(tf.stack([adapted, tf.where(tf.math.is_inf(fewest), trained, mean)]))
 
+    def _warn_of_readings(self, x: Any, stacklevel: int) -> None:
+        """Warns if examples have far fewer readings than the model has seen, or far more points."""
+        if not isinstance(x, dict):
+            return
+        self._warn_of_few_readings(x, stacklevel + 1)
+        if self._field is None:  # models of fields scale the points
+            self._warn_of_narrow_halos(x, stacklevel + 1)
+
+    def _warn_of_narrow_halos(self, x: Any, stacklevel: int) -> None:
+        """Warns if the first layer reaches beyond its halos, once for each number of points."""
+        points = np.asarray(x["points"])
+        if points.shape[1] > self._most_points:
+            self._most_points = points.shape[1]
+            layer = self.pn_layers[0]
+            warn_of_halos(layer, points, np.asarray(x["variance"]), stacklevel + 1)
+
     def _warn_of_few_readings(self, x: Any, stacklevel: int) -> None:
         """Warns once if examples have far fewer readings than the model has seen."""
-        if self._told_of_readings or not isinstance(x, dict):
+        if self._told_of_readings:
             return
         seen = float(np.min(self._readings.numpy()))
         number = np.median(np.isfinite(np.asarray(x["variance"])).sum((1, 2)))

@@ -6,7 +6,6 @@ import numpy as np
 import tensorflow as tf
 
 from tfpn.contract import KEYS
-from tfpn.models.halo_reach import warn_of_halos
 from tfpn.models.inputs import first_examples
 from tfpn.models.time_series_checks import warn_of_points_outside
 from tfpn.models.time_series_inputs import adapt_readings
@@ -63,6 +62,6 @@ class TimesStart(Mixin):
             readers = [layer for layer, _ in self.blocks[0].convolutions]
             for layer in readers:
                 layer.start_flows(max(step, float(np.exp(np.asarray(layer.log_flow_unit)))))
-            warn_of_halos(readers[0], data["points"], data["variance"])
+            self._warn_of_narrow_halos(data, stacklevel=2)
             for layer in self.pn_layers[len(readers) :]:
                 layer.set_spacing(step)
