@@ -51,7 +51,7 @@ def test_of_a_grid_in_the_plane(query, warns):
 
 
 def test_of_denser_points_than_in_training():
-    """A model of 12 x 12 pixels sees 30 x 30, once: its drifts are as long, and the pixels denser."""
+    """A model of 12 x 12 pixels warns once of 30 x 30: its drifts reach over more of them."""
     model = images(query=6)
     assert not adapted(model, lattice(2, 12))
     for side, number in ((12, 0), (30, 1), (30, 0)):
