@@ -27,9 +27,10 @@ from benchmarks.point_clouds.shapes import clouds
 from benchmarks.tables import append_rows, read_rows
 
 FIELDS = (
-    *("model", "points", "channels", "query", "trained", "tested", "kept", "seed", "accuracy"),
-    *("nll", "ece", "parameters", "examples", "steps", "fit_seconds"),
+    *("model", "points", "channels", "query", "trained", "least", "tested", "kept", "seed"),
+    *("accuracy", "nll", "ece", "parameters", "examples", "steps", "fit_seconds"),
 )
+KEY = ("model", "points", "query", "trained", "least", "seed", "steps")
 POSES = ("upright/upright", "upright/turned", "turned/turned")
 KEPT = (1.0, 0.5, 0.1)
 TRAINING, TESTING = 1000, 500
@@ -74,6 +75,7 @@ def measure(name, turn, tests, options):
             "channels": "" if name == "pointnet" else options.channels,
             "query": options.query if name == "pncnn" else "",
             "trained": "turned" if turn else "upright",
+            "least": options.keep[0],
             "tested": pose,
             "kept": kept,
             "seed": options.seed,
@@ -100,7 +102,7 @@ def main(arguments=None):
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument(
         "--keep", type=float, nargs=2, default=(1.0, 1.0), metavar=("LOW", "HIGH"),
-        help="part of the points that training keeps",
+        help="part of the points that training keeps, anew in every step",
     )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0)
     default = pathlib.Path(__file__).parent / "results.csv"
@@ -109,11 +111,10 @@ def main(arguments=None):
     for name, turn in itertools.product(options.models, (False, True)):
         start = "turned" if turn else "upright"
         tests = [pose.split("/")[1] for pose in options.poses if pose.startswith(start)]
-        key = (name, str(options.points), start, str(options.seed), str(options.steps))
-        done = {
-            tuple(row[k] for k in ("model", "points", "trained", "seed", "steps"))
-            for row in read_rows(options.output)
-        }
+        query = options.query if name == "pncnn" and options.query else ""
+        found = (name, options.points, query, start, options.keep[0], options.seed, options.steps)
+        key = tuple(map(str, found))
+        done = {tuple(row[k] for k in KEY) for row in read_rows(options.output)}
         if tests and key not in done:
             append_rows(options.output, FIELDS, measure(name, turn, tests, options))
 
