@@ -69,3 +69,14 @@ def test_of_denser_points_than_in_training():
 )
 def test_no_warning_where_halos_suffice(changes, times):
     assert not adapted(series(**changes), lattice(1, times))
+
+
+def test_steerable_models_have_no_drifts():
+    model = tfpn.models.SteerablePNCNN(
+        2, copies=1, num_blocks=1, conditioning="local", block_size=8, neighbors=8
+    )
+    x = lattice(2, 24)
+    assert not adapted(model, x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(x, verbose=0)

@@ -18,13 +18,14 @@ def warn_of_halos(layer: Any, points: Array, variance: Array, stacklevel: int = 
     before, and the layer takes the prior.
 
     Args:
-        layer: a convolution with ``flow_parameters``, such as `tfpn.layers.PNConv`.
+        layer: a convolution. One without ``flow_parameters``, such as
+            `tfpn.layers.SteerablePNConv`, has no drifts, and the function does not warn.
         points: [B, N, d].
         variance: [B, N, c], +inf where unobserved.
         stacklevel: as in `warnings.warn`.
     """
     near = layer.neighbourhoods
-    if near is None:
+    if near is None or not hasattr(layer, "flow_parameters"):
         return
     drift = np.asarray(layer.flow_parameters()[0], np.float64)
     low, high = np.minimum(drift.min(0), 0.0), np.maximum(drift.max(0), 0.0)
