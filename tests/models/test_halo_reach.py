@@ -35,12 +35,15 @@ def images(**changes):
 
 
 def test_the_number_within_reach_is_advised():
-    """800 times 1/800 apart, drifts of -1/10, 0 and 1/10: 80 on both sides of a block of 80."""
+    """800 times 1/800 apart, drifts of -1/10, 0 and 1/10: 80 on both sides of a block of 80.
+
+    The advice also covers diffusions of 1/20.
+    """
     x = lattice(1, 800)
     (said,) = adapted(series(query=10), x)
     needed, held, advised = map(int, re.findall(r"\d+", said))
     # Blocks at an end of the series have fewer within reach.
-    assert abs(needed - 240) <= 2 and held == 80 + 32 and advised == needed - 80
+    assert abs(needed - 240) <= 2 and held == 80 + 32 and abs(advised - (80 + 2 * 40 + 80)) <= 4
     assert not adapted(series(query=10, neighbors=advised), x)
 
 

@@ -15,7 +15,8 @@ def warn_of_halos(layer: Any, points: Array, variance: Array, stacklevel: int = 
     """Warns if the flows of a convolution reach beyond the halos of its blocks.
 
     A drift reads the function at a distance. There a block has no observations if its halo ends
-    before, and the layer takes the prior.
+    before, and the layer takes the prior. The warning advises halos that cover the drifts and one
+    standard deviation of the diffusions.
 
     Args:
         layer: a convolution. One without ``flow_parameters``, such as
@@ -27,8 +28,8 @@ def warn_of_halos(layer: Any, points: Array, variance: Array, stacklevel: int = 
     near = layer.neighbourhoods
     if near is None or not hasattr(layer, "flow_parameters"):
         return
-    drift = np.asarray(layer.flow_parameters()[0], np.float64)
-    low, high = np.minimum(drift.min(0), 0.0), np.maximum(drift.max(0), 0.0)
+    drift, diffusion = (np.asarray(t, np.float64) for t in layer.flow_parameters())
+    width = np.sqrt(np.diagonal(diffusion, axis1=1, axis2=2))
     rng = np.random.default_rng(0)
     dim, within = points.shape[-1], []
     for example in rng.permutation(len(points))[:_EXAMPLES]:
@@ -38,15 +39,22 @@ def warn_of_halos(layer: Any, points: Array, variance: Array, stacklevel: int = 
         for place in places[rng.integers(len(places), size=_PLACES)]:
             order = np.argsort(np.square(places - place).sum(-1))
             block = places[order[: near.block_size]]
-            inside = (places >= block.min(0) + low) & (places <= block.max(0) + high)
-            within.append(np.count_nonzero(inside.all(-1)))
+            found = []
+            for wide in (0.0, width):
+                low = np.minimum((drift - wide).min(0), 0.0) + block.min(0)
+                high = np.maximum((drift + wide).max(0), 0.0) + block.max(0)
+                found.append(np.count_nonzero(((places >= low) & (places <= high)).all(-1)))
+            within.append(found)
     held = near.block_size + near.halo(dim)
-    needed = int(np.ceil(np.median(within))) if within else 0
+    if not within:
+        return
+    needed = int(np.median(within, axis=0)[0])
+    wide = int(np.quantile(within, 0.9, axis=0)[1])  # blocks at the edge have fewer points around
     if needed > _TOLERATED * held:
         warnings.warn(
             f"conditioning='local': the drifts of the first layer reach over {needed} points from "
             f"a block, but a block and its halo hold {held}. The layer takes the others as unread, "
-            f"which changes its features. Give neighbors={needed - near.block_size}, a finer "
-            "query, or conditioning='exact'.",
+            f"which changes its features. Give neighbors={wide - near.block_size}, a finer query, "
+            "or conditioning='exact'.",
             stacklevel=stacklevel + 1,
         )
