@@ -65,10 +65,19 @@ def pncnn(resolution, options, uncertainty):
         uncertainty=uncertainty,
         rank=options.rank,
         conditioning=conditioning(resolution, options, uncertainty),
+        neighbors=neighbors(resolution, options),
         query=options.query,
         common_points=uncertainty in ("diagonal", "none"),
         pooling="space" if options.query == OBSERVED else (0, 1),
     )
+
+
+def neighbors(resolution, options):
+    """Halos that cover a step and a half of the lattice of --query; None for the default."""
+    if options.query == OBSERVED or resolution <= 28:
+        return None
+    reach = 1.5 * resolution / options.query
+    return round((80**0.5 + 2 * reach) ** 2) - 80
 
 
 def train_pncnn(data, resolution, options, uncertainty):
@@ -83,8 +92,6 @@ def train_pncnn(data, resolution, options, uncertainty):
 
 def at_resolution(model, resolution, options, uncertainty):
     """The network, with the conditioning that images of another resolution need."""
-    if model.get_config()["conditioning"] == conditioning(resolution, options, uncertainty):
-        return model
     other = pncnn(resolution, options, uncertainty)
     other.set_weights(model.get_weights())
     return other
