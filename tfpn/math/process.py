@@ -13,8 +13,8 @@ from tfpn.math.pieces import in_pieces, piece_length
 from tfpn.math.posterior import NOISE
 from tfpn.math.shapes import sizes
 
-# With neighbourhoods every block takes 16 places or more, which are as many for a fifth of a
-# block's points as for one.
+# Every block takes 16 query points or more, a fifth of its 80 points. So a piece may have a fifth
+# as many query points as there are observations, in as much memory as one.
 _SHARE = 5
 
 

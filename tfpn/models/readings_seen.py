@@ -1,4 +1,4 @@
-"""Counts the readings of examples in training, and warns of examples with far fewer or too many."""
+"""Counts the readings of examples in training, and warns of examples with far fewer or more."""
 
 import warnings
 from typing import Any
@@ -65,7 +65,7 @@ class ReadingsSeen(Mixin):
             self._warn_of_narrow_halos(x, stacklevel + 1)
 
     def _warn_of_narrow_halos(self, x: Any, stacklevel: int) -> None:
-        """Warns if the first layer reaches beyond its halos, once for each number of points."""
+        """Warns if the first layer reaches beyond its halos; again only of more points."""
         points = np.asarray(x["points"])
         if points.shape[1] > self._most_points:
             self._most_points = points.shape[1]

@@ -36,12 +36,14 @@ class Blocks:
         penalty: [B n, m, 1 or c], +inf where a place counts in no channel or not in this one, and
             0 elsewhere.
         cuts: the blocks' own points.
+        most: the largest number of places of a block that count in a channel.
     """
 
     rows: tf.Tensor
     stages: tf.Tensor
     penalty: tf.Tensor
     cuts: Cuts
+    most: Any
 
     def take(self, tensor: Tensor) -> Tensor:
         """Rows of a tensor [B, N, ...], [B n, m, ...]."""
@@ -55,6 +57,7 @@ class Blocks:
             values=self.take(observed.values),
             variance=self.take(observed.variance) + self.penalty,
             stages=(self.stages,),
+            most=self.most,
         )
 
     def own(self, tensor: Tensor) -> Tensor:
@@ -212,4 +215,5 @@ class Neighbourhoods:
         )
         dtype = observed.values.dtype
         penalty = tf.where(counts, tf.zeros([], dtype), tf.constant(float("inf"), dtype))
-        return Blocks(rows, _merged(tf.cast(stage, dtype)), _merged(penalty), cuts)
+        stages = _merged(tf.cast(stage, dtype))
+        return Blocks(rows, stages, _merged(penalty), cuts, size + halo)

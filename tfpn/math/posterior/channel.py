@@ -7,7 +7,8 @@ memory depend on the observed points instead of all points. The length of the bl
 each of their arrays (length x N x N, length x M F x N, length x M F x F) would stay within
 `tfpn.math.blocks.BLOCK_BYTES` if everything were observed.
 
-Under XLA, which compiles for fixed shapes, every pair keeps all its points.
+Under XLA, which compiles for fixed shapes, every pair keeps as many points as any may have
+observed.
 """
 
 import dataclasses
@@ -40,7 +41,7 @@ class ChannelNoise(Posterior):
         noise: variances [B, c, N], positive, +inf where unobserved.
         likelihood_noise: equal to ``noise``; the marginal likelihood's gradient goes here.
         trains: "all", or "kernel" to keep that gradient from points and values.
-        stages: as in `tfpn.math.posterior.Observed`.
+        stages, most: as in `tfpn.math.posterior.Observed`.
     """
 
     kernel: Kernel
@@ -50,6 +51,12 @@ class ChannelNoise(Posterior):
     likelihood_noise: tf.Tensor
     trains: Trains
     stages: tuple = ()
+    most: Any = None
+
+    @property
+    def _most(self):
+        """The largest number of observed points of a pair, as far as it is known beforehand."""
+        return axis_sizes(self.noise)[2] if self.most is None else self.most
 
     @property
     def channels(self) -> int:
@@ -61,7 +68,7 @@ class ChannelNoise(Posterior):
 
     def condition(self, functionals: Functionals) -> Any:
         given, kinds, rebuilt = self._rows_of(functionals)
-        (queries, count), size = functionals.shape, axis_sizes(self.noise)[2]
+        (queries, count), size = functionals.shape, self._most
 
         def function(posterior, valid, *rows):
             mean, explained, nll = posterior.condition(rebuilt(*rows))
@@ -103,7 +110,7 @@ class ChannelNoise(Posterior):
             [B, c]; and which pairs exist, bool [B, c].
         """
         given, kinds, rebuilt = self._rows_of(functionals, by_pair=chosen is not None)
-        (queries, count), size = functionals.shape, axis_sizes(self.noise)[2]
+        (queries, count), size = functionals.shape, self._most
         out = weights.shape[-1]
 
         def function(posterior, valid, weights, prior, *rows):
@@ -150,7 +157,7 @@ class ChannelNoise(Posterior):
         return mean, nll
 
     def solve(self, columns: Tensor) -> Any:
-        count, size = columns.shape[-1], axis_sizes(self.noise)[2]
+        count, size = columns.shape[-1], self._most
 
         def function(posterior, valid, columns):
             found, nll = posterior.solve(tf.expand_dims(columns, 2))
@@ -171,7 +178,7 @@ class ChannelNoise(Posterior):
         if not self.kernel.each:  # one product for all channels
             return super().respond(functionals, columns)
         given, kinds, rebuilt = self._rows_of(functionals)
-        (queries, count), size = functionals.shape, axis_sizes(self.noise)[2]
+        (queries, count), size = functionals.shape, self._most
         number = axis_sizes(columns)[1]
 
         def function(posterior, valid, columns, *rows):
@@ -240,7 +247,7 @@ class ChannelNoise(Posterior):
             chosen: bool [B, c], the pairs to take. The default is all.
             attempt: as in `factorise`.
         """
-        plan = _Pairs(self.noise, numbers, chosen)
+        plan = _Pairs(self.noise, numbers, chosen, self.most)
         given = [
             *(
                 self.points,
@@ -300,7 +307,7 @@ def _rows(tensor, axes):
 class _Pairs:
     """The pairs sorted by their number of observations, and the places of these."""
 
-    def __init__(self, variance, numbers, chosen=None):
+    def __init__(self, variance, numbers, chosen=None, most=None):
         batch, self._channels, self.points = axis_sizes(variance)
         self.pairs = self._taken = batch * self._channels
         if chosen is not None:
@@ -308,14 +315,13 @@ class _Pairs:
             self._taken = tf.reduce_sum(tf.cast(chosen, tf.int32))
         self._length = block_length(self.pairs, numbers, variance.dtype)
         self.count = -(-self._taken // self._length)
-        self._fixed = compiled()
-        if self._fixed:
+        observed = tf.reshape(tf.math.is_finite(variance), [self.pairs, self.points])
+        # The observed points of each pair come first.
+        self._places = tf.argsort(tf.cast(~observed, tf.int32), axis=-1, stable=True)
+        number = tf.reduce_sum(tf.cast(observed, tf.int32), axis=-1)
+        self._fixed = (self.points if most is None else most) if compiled() else None
+        if self._fixed is not None:
             number = tf.zeros([self.pairs], tf.int32)
-        else:
-            observed = tf.reshape(tf.math.is_finite(variance), [self.pairs, self.points])
-            number = tf.reduce_sum(tf.cast(observed, tf.int32), axis=-1)
-            # The observed points of each pair come first.
-            self._places = tf.argsort(tf.cast(~observed, tf.int32), axis=-1, stable=True)
         if chosen is not None:
             number = tf.where(chosen, number, -1)
         self._order = tf.argsort(number, direction="DESCENDING", stable=True)
@@ -326,10 +332,8 @@ class _Pairs:
         """Rows of a block by their kind, and whether each of its pairs is no padding."""
         start = index * self._length
         pair = tf.slice(self._order, [start], [self._length])
-        if self._fixed:
-            place = tf.broadcast_to(tf.range(self.points), [self._length, self.points])
-        else:
-            place = tf.gather(self._places[:, : self._numbers[start]], pair)
+        most = self._numbers[start] if self._fixed is None else self._fixed
+        place = tf.gather(self._places[:, :most], pair)
         return {
             _POINTS: tf.expand_dims(pair // self._channels, 1) * self.points + place,
             _ENTRIES: tf.expand_dims(pair, 1) * self.points + place,

@@ -40,6 +40,8 @@ class Observed:
         stages: () for the marginal likelihood of all points. (stage,) for that of some points given
             others: a tensor [B, N], not decreasing along the points. It is 0 at given points, 1 at
             points whose likelihood it is, and 2 at points that are left out.
+        most: the largest number of points that a channel observed if that is known to be less than
+            N, or None.
     """
 
     points: tf.Tensor
@@ -53,6 +55,7 @@ class Observed:
     floor_dtype: tf.DType = None
     by_factor: bool = False
     stages: tuple = ()
+    most: Any = None
 
     def cast(self, dtype: DType) -> Self:
         """The same in another dtype."""
@@ -148,6 +151,7 @@ def _by_channel(observed):
         observed.likelihood_noise(given),
         observed.trains,
         observed.stages,
+        observed.most,
     )
 
 
