@@ -111,14 +111,14 @@ def _adapt_options(model, priors):
     return {}
 
 
-def trainer(name):
+def trainer(name, settings=None):
     """A function as those of `baselines` by a name such as "diagonal+priors"."""
     uncertainty, *more = name.split("+")
     if uncertainty not in UNCERTAINTIES or set(more) - {"priors"}:
         raise ValueError(f"no model is called {name!r}.")
 
     def train(data, part, seed, thinned):
-        model = fit(uncertainty, bool(more), data, part, seed, thinned)
+        model = fit(uncertainty, bool(more), data, part, seed, thinned, settings)
         return lambda x: np.asarray(model.predict_proba(x, batch_size=100))
 
     return train

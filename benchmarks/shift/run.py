@@ -49,12 +49,12 @@ BASELINES = tuple(name + thinned for name in baselines.MODELS for thinned in (""
 TRAINED = ("whole", *sets.ON_PART)
 
 
-def measure(data, name, model, seed, trained, missing):
+def measure(data, name, model, seed, trained, missing, settings=None):
     """Trains a model and returns a row for each of the test scenarios."""
     from tfpn.evaluation import classification_metrics
 
     base, _, thinned = model.partition("+thinned")
-    train = baselines.MODELS.get(base) or models.trainer(base)
+    train = baselines.MODELS.get(base) or models.trainer(base, settings)
     part = sets.training_part(data, trained, seed)
     start = time.process_time()
     predict = train(data, part, seed, model.endswith("+thinned"))
@@ -85,7 +85,8 @@ def run(options):
                 and (name, model, str(seed), trained, test) not in done
             ]
             if missing:
-                rows = measure(data, name, model, seed, trained, missing)
+                settings = models.Settings(channels=options.channels)
+                rows = measure(data, name, model, seed, trained, missing, settings)
                 append_rows(options.output, FIELDS, rows)
                 for row in rows:
                     print(row, flush=True)
@@ -106,6 +107,10 @@ def main(arguments=None):
     )
     parser.add_argument("--data-dir", help="of PhysioNet2012 and SLIC-75")
     parser.add_argument("--limit", type=int, help="examples of each part of these at most")
+    parser.add_argument(
+        "--channels", type=int, default=models.Settings.channels,
+        help="of tfpn's models; give another number with an --output of its own",
+    )  # fmt: skip
     parser.add_argument("--report", action="store_true", help="measure nothing")
     folder = pathlib.Path(__file__).parent
     parser.add_argument("--output", type=pathlib.Path, default=folder / "results.csv")
