@@ -390,7 +390,8 @@ class PNRegressor(RegressorMixin, _PNEstimator):
         x = self._unpack(X)
         shape = len(X), *self._shape
         if not return_std:
-            return self.model_.predict(x, verbose=0).reshape(shape)
+            found = self.model_.predict(x, verbose=0)
+            return (found[..., 0] if self.model_.has_moments else found).reshape(shape)
         predicted = self.model_.predict_distribution(x, verbose=0)
         mean, deviation = predicted.mean().numpy(), predicted.stddev().numpy()
         return mean.reshape(shape), deviation.reshape(shape)

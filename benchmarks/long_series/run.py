@@ -73,7 +73,11 @@ def main(arguments=None):
     parser.add_argument("--output", type=pathlib.Path, default=default)
     options = parser.parse_args(arguments)
     settings = models.Settings(
-        query=options.query, steps=options.steps, batch=16, conditioning="local"
+        channels=16,
+        query=options.query,
+        steps=options.steps,
+        batch=16,
+        conditioning="local",
     )
     for fold, model in itertools.product(options.folds, options.models):
         done = {(row["model"], row["fold"]) for row in read_rows(options.output)}

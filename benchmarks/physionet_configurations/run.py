@@ -1,7 +1,8 @@
 """What each part of the tuned recipe for PhysioNet 2012 does: the same training with one change.
 
     python -m benchmarks.physionet_configurations.run --data-dir data
-    python -m benchmarks.physionet_configurations.run --data-dir data --only tuned --seeds 0 1 2
+    python -m benchmarks.physionet_configurations.run --data-dir data --only tuned --seeds 0 1 2 \
+        --ensemble
     python -m benchmarks.physionet_configurations.run --data-dir data --records 1000 500 \\
         --epochs 2 --only "one prior for all channels" "stochastic variances"
 
@@ -9,12 +10,16 @@ Trains each configuration of `CONFIGURATIONS` from each seed, keeps the run fold
 run goes on), adds a row for each to a CSV file and prints it. The recipe was chosen by the
 validation part; the test part's figures are written beside and chose nothing.
 
+With --ensemble the seeds' probabilities are averaged, too, on the validation and on the test part,
+by the models of the run folders; the rows go to ensembles.csv.
+
 With --records the first records of the training and of the validation part only, for what would
 take too long with all: nothing is measured on the test part, the rows go to a file of their own and
 have the seconds of a step, too.
 """
 
 import argparse
+import collections
 import json
 from pathlib import Path
 
@@ -24,7 +29,7 @@ import numpy as np
 from benchmarks.physionet_parts import first
 from benchmarks.physionet_step.run import Clock
 from benchmarks.tables import append_rows, read_rows
-from tfpn import recipes, training
+from tfpn import evaluation, recipes, training
 from tfpn.training import fitting
 
 TUNED = "physionet2012-tuned"
@@ -51,6 +56,7 @@ CONFIGURATIONS = {
         *("model.variance_estimator=stochastic", "model.seed=0"),
     ),
     "24 query points": (TUNED, "model.query=24"),
+    "24 query points, thinned": (TUNED, "model.query=24", "augmentation.thin=[0.3, 1.0]"),
     "all times queried": (TUNED, "model.query=union"),
     "no uncertainty": (TUNED, "model.uncertainty=none"),
     "no class weights": (TUNED, "training.class_weight=[]"),
@@ -60,6 +66,7 @@ MEASURES = (
     *("test_auroc", "test_average_precision", "test_nll", "test_ece"),
 )
 COLUMNS = ("configuration", "seed", *MEASURES, "parameters", "epochs", "seconds")
+ENSEMBLE_COLUMNS = ("configuration", "seeds", *MEASURES)
 FIRST_COLUMNS = (
     *("configuration", "seed", "train_records", "validation_records", "epochs"),
     *("validation_auroc", "validation_average_precision"),
@@ -82,6 +89,22 @@ def run(recipe, folder):
     """Trains a recipe in its folder and returns its figures."""
     result = training.train(recipe, folder, resume=True, verbose=2)
     return {key: result[key] for key in (*MEASURES, "parameters", "epochs", "seconds")}
+
+
+def ensemble(folders):
+    """Figures of the mean of the probabilities of the folders' models."""
+    found = collections.defaultdict(list)
+    for folder in folders:
+        model, recipe = training.load_run(folder)
+        data = recipes.load_data(recipe)
+        for name in ("validation", "test"):
+            part = getattr(data, name)
+            found[name].append(model.predict_proba(recipes.model_inputs(model, part)))
+    row = {}
+    for name, members in found.items():
+        figures = evaluation.classification_metrics(np.mean(members, axis=0), getattr(data, name).y)
+        row |= {f"{name}_{key}": value for key, value in figures.items()}
+    return {key: row[key] for key in MEASURES}
 
 
 def run_first(recipe, num_train, num_validation):
@@ -124,6 +147,9 @@ def main(arguments=None):
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--epochs", type=int, help="other than the recipe's")
     parser.add_argument(
+        "--ensemble", action="store_true", help="average the seeds' probabilities, too"
+    )
+    parser.add_argument(
         "--records", type=int, nargs=2, metavar=("TRAIN", "VALIDATION"),
         help="the first ones of each part only",
     )  # fmt: skip
@@ -133,11 +159,14 @@ def main(arguments=None):
         help="configurations.csv beside the program, or first_records.csv with --records",
     )  # fmt: skip
     options = parser.parse_args(arguments)
+    if options.ensemble and options.records:
+        parser.error("--ensemble: found --records, too; leave out one of the two.")
     name = "first_records.csv" if options.records else "configurations.csv"
     output = options.output or Path(__file__).parent / name
     columns = FIRST_COLUMNS if options.records else COLUMNS
     for name in options.only:
-        for seed in options.seeds:
+        folders = [options.runs / f"{name.replace(' ', '-')}-{seed}" for seed in options.seeds]
+        for seed, folder in zip(options.seeds, folders, strict=True):
             if (name, seed) in known(output):
                 continue
             recipe = recipe_of(name, options)
@@ -145,10 +174,16 @@ def main(arguments=None):
             if options.records:
                 row = run_first(recipe, *options.records)
             else:
-                row = run(recipe, options.runs / f"{name.replace(' ', '-')}-{seed}")
+                row = run(recipe, folder)
             row = {key: round(value, 4) for key, value in row.items()}
             row = {"configuration": name, "seed": seed, **row}
             append_rows(output, columns, [row])
+            print(json.dumps(row), flush=True)
+        if options.ensemble:
+            row = {key: round(value, 4) for key, value in ensemble(folders).items()}
+            seeds = " ".join(map(str, options.seeds))
+            row = {"configuration": name, "seeds": seeds, **row}
+            append_rows(output.with_name("ensembles.csv"), ENSEMBLE_COLUMNS, [row])
             print(json.dumps(row), flush=True)
 
 

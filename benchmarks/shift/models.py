@@ -15,7 +15,7 @@ UNCERTAINTIES = ("none", "diagonal", "sampled")
 class Settings:
     """What may be varied of a model and its training."""
 
-    channels: int = 16
+    channels: int = 32
     blocks: int = 2
     query: int = 24
     steps: int = 500

@@ -16,7 +16,7 @@ from benchmarks.shift import models, sets
 from benchmarks.tables import append_rows
 
 FIELDS = ("set", "setting", "value", "seed", "test", "accuracy", "nll", "fit_seconds")
-SETTINGS = {"rate": (1e-3, 3e-3, 1e-2, 3e-2), "channels": (8, 16, 32), "blocks": (1, 2, 3)}
+SETTINGS = {"rate": (1e-3, 3e-3, 1e-2, 3e-2), "channels": (8, 16, 32, 64), "blocks": (1, 2, 3)}
 TESTS = ("whole", "-50%")
 
 

@@ -12,13 +12,17 @@ Regression: errors and predicted standard deviations where readings are left out
 
 With --data-dir the fits of a reference model on the first records of PhysioNet 2012's validation
 part; without it, fits and regression of a network trained on 225 of the records that
-`examples/own_time_series.py` makes up, for the 75 others. Prints a line of JSON for each row.
+`examples/own_time_series.py` makes up, for 300 others. With --head normal the network predicts
+means and variances and trains by their likelihood. Prints a line of JSON for each row.
 """
 
 import argparse
+import collections
+import itertools
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -37,6 +41,7 @@ LACKING = {"all": [], "without the pulse": [1], "without lactate": [0], "none at
 WEIGHTS = (5e-5, 0.1, 1.0)
 # Of training and calibration on parts of the records.
 KEEP, DROPPED, COPIES = (0.1, 1.0), 0.3, 4
+RECORDS, TRAINING = 1200, 225  # made up, a quarter of them to test on; and used for training
 BATCH = 20  # records of one padded length
 
 
@@ -72,17 +77,22 @@ def coverage(by_channel):
 
 def made_up():
     """Standardised observations and outcomes of made-up records: for training and for testing."""
-    parts = own_time_series.prepare(*own_time_series.make_up(300, "regression"))[:2]
-    return [(part.x, np.array([float(outcome) for outcome in part.outcomes])) for part in parts]
+    parts = own_time_series.prepare(*own_time_series.make_up(RECORDS, "regression"))[:2]
+    found = []
+    for part, limit in zip(parts, (TRAINING, None), strict=True):
+        x = {key: array[:limit] for key, array in part.x.items()}
+        found.append((x, np.array([float(outcome) for outcome in part.outcomes[:limit]])))
+    return found
 
 
-def fitted(x, y, weight, options):
+def fitted(x, y, weight, options, seed=0):
     """A network of days in hospital, calibrated on a fifth; y has been standardised."""
-    keras.utils.set_random_seed(0)
+    keras.utils.set_random_seed(seed)
     model = tfpn.models.PNTimeSeries(
         num_classes=None, num_outputs=1, in_channels=x["values"].shape[-1], channels=16,
         num_blocks=2, query=24, missingness="counts", pooling=(0, 48),
         marginal_likelihood_weight=weight, uncertainty=options.uncertainty,
+        output=options.head,
     )  # fmt: skip
     kept = len(y) // 5
     held = {key: array[:kept] for key, array in x.items()}
@@ -97,9 +107,13 @@ def fitted(x, y, weight, options):
         held_y = np.tile(held_y, COPIES)
     rest = {key: array[kept:] for key, array in x.items()}
     model.adapt(rest)
-    model.compile(keras.optimizers.Adam(1e-2), "mse")
     labels = y[kept:].astype("float32")
-    batches = training.ShuffledBatches(rest, labels, 25, 0, by_length=True, **thinning)
+    batches = training.ShuffledBatches(rest, labels, 25, seed, by_length=True, **thinning)
+    rate: Any = 1e-2
+    if options.cosine:
+        rate = keras.optimizers.schedules.CosineDecay(rate, options.epochs * len(batches))
+    loss = tfpn.losses.GaussianNLL() if options.head == "normal" else "mse"
+    model.compile(keras.optimizers.Adam(rate), loss)
     anew = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, _: batches.set_epoch(epoch))
     callbacks = [anew] if thinning else []
     model.fit(batches, shuffle=False, epochs=options.epochs, callbacks=callbacks, verbose=0)
@@ -115,23 +129,29 @@ def without(x, channels):
 
 
 def report_made_up(options):
-    """Coverage by the weight of the marginal likelihood, and the regression's errors."""
+    """Coverage by the weight of the marginal likelihood, and the errors as means over seeds."""
     (x, y), (test, test_y) = made_up()
     middle, unit = y.mean(), y.std()
-    for weight in options.weights:
-        model = fitted(x, (y - middle) / unit, weight, options)
-        print(json.dumps({"weight": weight, **coverage(residuals(model, test))}), flush=True)
+    rows = collections.defaultdict(list)
+    for weight, seed in itertools.product(options.weights, options.seeds):
+        model = fitted(x, (y - middle) / unit, weight, options, seed)
+        found = {"weight": weight, "seed": seed, **coverage(residuals(model, test))}
+        print(json.dumps(found), flush=True)
         if weight != options.weights[0]:
             continue
         for name, channels in LACKING.items():
             predicted = model.predict_distribution(without(test, channels))
             error = predicted.mean().numpy()[:, 0] * unit + middle - test_y
-            row = {
-                "readings": name,
-                "root_mean_square_error": round(float(np.sqrt(np.mean(np.square(error)))), 2),
-                "mean_std": round(float(np.mean(predicted.stddev())) * unit, 2),
-            }
-            print(json.dumps(row), flush=True)
+            deviation = float(np.mean(predicted.stddev())) * unit
+            rows[name].append((np.sqrt(np.mean(np.square(error))), deviation))
+    for name, by_seed in rows.items():
+        error, deviation = np.mean(by_seed, axis=0)
+        row = {
+            "readings": name,
+            "root_mean_square_error": round(float(error), 2),
+            "mean_std": round(float(deviation), 2),
+        }
+        print(json.dumps(row), flush=True)
 
 
 def report_physionet(options):
@@ -150,6 +170,9 @@ def main(arguments=None):
     parser.add_argument("--records", type=int, default=300, help="of the validation part")
     parser.add_argument("--weights", type=float, nargs="+", default=WEIGHTS)
     parser.add_argument("--uncertainty", default="diagonal", help="of the made-up records' network")
+    parser.add_argument("--head", default="pooled", choices=("pooled", "normal"), help="its output")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0], metavar="SEED")
+    parser.add_argument("--cosine", action="store_true", help="let its learning rate decay to 0")
     parser.add_argument("--thinned", action="store_true", help="train and calibrate it on parts")
     parser.add_argument("--epochs", type=int, default=12, help="on the made-up records")
     options = parser.parse_args(arguments)

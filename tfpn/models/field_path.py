@@ -12,7 +12,7 @@ from tfpn.math.kernels import kernel_config
 from tfpn.models.field_layers import ChannelScale, CoordinateScale, FieldScale, FieldSum, Stacked
 from tfpn.types import Config, KernelLike, Layer, Tensor
 
-OUTPUTS = ("pooled", "field")
+OUTPUTS = ("pooled", "normal", "field")
 
 
 def read_field(
@@ -46,6 +46,11 @@ def read_field(
         changed = [f"{name}={value!r}" for name, value in found.items() if value != plain[name]]
         if changed:
             raise ValueError(f"{', '.join(changed)} is of output='field', found output={output!r}.")
+        if output == "normal" and num_outputs is None:
+            raise ValueError(
+                "output='normal' predicts numbers with their variances: give num_classes=None and "
+                "num_outputs."
+            )
         return {"output": output, **plain}
     if num_outputs is None:
         raise ValueError(

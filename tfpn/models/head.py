@@ -11,7 +11,8 @@ from tfpn.checks import check_count
 from tfpn.layers import IntegralPooling
 from tfpn.layers.integral_pooling import BALLS, read_ball, read_box
 from tfpn.math.kernels.balls import ball_volume
-from tfpn.math.uncertainty import Uncertainty
+from tfpn.math.uncertainty import UNCERTAINTY
+from tfpn.models.normal_head import NormalHead
 from tfpn.types import Config, DType, Layer, Pooling, Tensor
 
 # The names of regions with a centre, by its number of coordinates.
@@ -114,28 +115,44 @@ class OverDraws(keras.layers.Layer):
         return {**super().get_config(), "num_classes": self.num_classes}
 
 
-def head_outputs(head: Layer, pooled: Any, way: Uncertainty, num_classes: int | None) -> Any:
-    """The symbolic outputs of a `linear_head` on pooled features."""
-    if not way.draws:
-        return head(pooled["values"])
-    over = OverDraws(num_classes, dtype=head.dtype_policy, name="over_draws")
-    return over(head(pooled[way.key]))
+def pooled_outputs(
+    pooled: Any,
+    *,
+    num_classes: int | None,
+    num_outputs: int | None,
+    output: str,
+    pooling: Any,
+    uncertainty: str,
+    dtype: DType,
+) -> tuple[Layer | None, Any, Any]:
+    """The layer "head", a linear map of pooled features, and the symbolic outputs that it gives.
 
+    Args:
+        pooled: the symbolic dict of pooled features.
+        num_classes, num_outputs, output, uncertainty: as in the models.
+        pooling: from `read_pooling`.
+        dtype: policy of the model.
 
-def calibrated_outputs(num_outputs: int | None, pooling: Any, way: Uncertainty) -> Any:
-    """The numbers of outputs whose variance may be calibrated, or None if it is infinite."""
-    if num_outputs is None or (pooling == "space" and not way.keeps_over_space):
-        return None
-    return range(num_outputs)
-
-
-def linear_head(units: int | None, dtype: DType) -> Any:
-    """A linear map "head" of pooled means; None without units."""
+    Returns:
+        The head, None if there are neither classes nor outputs; the outputs; and the numbers of the
+        outputs whose variance may be calibrated, or None if they have no finite one.
+    """
+    units = num_classes if num_outputs is None else num_outputs
     if units is None:
-        return None
-    return keras.layers.Dense(
-        # In full precision under a mixed policy: these are the logits.
-        check_count("num_classes or num_outputs", units),
-        dtype=points_dtype(keras.dtype_policies.get(dtype)),
-        name="head",
-    )
+        return None, pooled, None
+    units = check_count("num_classes or num_outputs", units)
+    way = UNCERTAINTY[uncertainty]()
+    # In full precision under a mixed policy: these are the logits.
+    layer: dict[str, Any] = {"dtype": points_dtype(keras.dtype_policies.get(dtype)), "name": "head"}
+    bounded = pooling != "space" or way.keeps_over_space
+    calibrated = range(units) if num_outputs is not None and bounded else None
+    features = pooled[way.key] if way.draws else pooled["values"]
+    if output == "normal":
+        normal = NormalHead(units, **layer)
+        spread = pooled["variance"] if bounded and not way.draws else None
+        return normal, normal(features, spread), range(units)
+    head = keras.layers.Dense(units, **layer)
+    outputs = head(features)
+    if way.draws:
+        outputs = OverDraws(num_classes, dtype=head.dtype_policy, name="over_draws")(outputs)
+    return head, outputs, calibrated

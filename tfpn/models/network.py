@@ -18,6 +18,7 @@ from tfpn.gone import without_gone
 from tfpn.layers.base import GPPosteriorLayer
 from tfpn.math.posterior import NOISE
 from tfpn.models.checked import Checked
+from tfpn.models.field_layers import FieldScale
 from tfpn.models.head import domain_unit
 from tfpn.models.inputs import (
     are_merged,
@@ -79,6 +80,8 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
             fields = range(config["num_outputs"])
         if fields is not None:
             scale_of = TargetScale if field is None else field.target_scale
+            if config.get("output") == "normal":
+                scale_of = FieldScale
             scale = scale_of(list(map(int, fields)), dtype=outputs.dtype, name="targets")
             outputs = scale(outputs)
         temperature = None

@@ -17,10 +17,8 @@ from tfpn.models.blocks import channel_block
 from tfpn.models.field_path import FieldPath, read_field
 from tfpn.models.fields import FieldPrediction
 from tfpn.models.head import (
-    calibrated_outputs,
-    head_outputs,
-    linear_head,
     points_dtype,
+    pooled_outputs,
     pooling_layer,
     read_pooling,
 )
@@ -56,11 +54,13 @@ class PNCNN(FieldPrediction, PNNetwork):
             output is the pooled dict of `IntegralPooling`. With output="field", the number of the
             field's channels: output a is the field of input channel a, in its unit. The model
             learns outputs beyond the input's channels from their targets alone.
-        output: "pooled" predicts numbers of the whole example. "field" predicts mean and variance
-            of readings at the query points of a further input: interpolation, gaps, forecasts. It
-            adds two parts: GP regression (kriging) of the readings, whose prior `adapt` fits, and a
-            convolution of the last block's features, which starts at 0. So the untrained network
-            is a GP regression, and training adds to it. See `predict_field` and `tfpn.losses`.
+        output: "pooled" predicts numbers of the whole example. "normal" predicts such numbers with
+            their variances, which the loss trains (`tfpn.losses.GaussianNLL`): the sum of the
+            pooled features' variance and of a noise that depends on the features. "field" predicts
+            mean and variance of readings at the query points of a further input: interpolation,
+            gaps, forecasts. It adds two parts: GP regression (kriging) of the readings, whose prior
+            `adapt` fits, and a convolution of the last block's features, which starts at 0. So the
+            untrained network is a GP regression, and training adds to it. See `predict_field`.
         ard: for fields, whether each dimension has its own length scale; or the group of each
             dimension, such as (0, 0, 1) for a plane and time. Learnable factors scale the
             coordinates where they enter, so this holds for all layers and kernels.
@@ -143,8 +143,9 @@ class PNCNN(FieldPrediction, PNNetwork):
 
     Output:
         Logits [B, num_classes] or outputs [B, num_outputs]. With "sampled" these are the log of the
-        draws' mean softmax, or the mean of the draws' outputs. With output="field" mean and
-        variance of a reading at each query point, [B, M, num_outputs, 2].
+        draws' mean softmax, or the mean of the draws' outputs. With output="normal" means and
+        variances [B, num_outputs, 2]. With output="field" mean and variance of a reading at each
+        query point, [B, M, num_outputs, 2].
 
     Raises:
         ValueError: for bad arguments.
@@ -168,7 +169,7 @@ class PNCNN(FieldPrediction, PNNetwork):
         num_classes: int | None = 10,
         *,
         num_outputs: int | None = None,
-        output: Literal["pooled", "field"] = "pooled",
+        output: Literal["pooled", "normal", "field"] = "pooled",
         ard: bool | Sequence[int] = False,
         trend: Literal["none", "constant", "linear"] = "constant",
         amplitude: Literal["shared", "example"] = "shared",
@@ -334,10 +335,11 @@ class PNCNN(FieldPrediction, PNNetwork):
                 name="pooling",
                 **prior,
             )
-            head = linear_head(num_classes if num_outputs is None else num_outputs, dtype)
-            moments, way = pool(x), UNCERTAINTY[uncertainty]()
-            outputs = moments if head is None else head_outputs(head, moments, way, num_classes)
-            calibrated = calibrated_outputs(num_outputs, pooling, way)
+            moments = pool(x)
+            head, outputs, calibrated = pooled_outputs(
+                moments, num_classes=num_classes, num_outputs=num_outputs, output=output,
+                pooling=pooling, uncertainty=uncertainty, dtype=dtype,
+            )  # fmt: skip
         super().__init__(
             inputs,
             outputs,

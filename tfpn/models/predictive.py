@@ -10,6 +10,7 @@ import tensorflow as tf
 from tfpn.checks import check_count
 from tfpn.contract import KEYS, check_query
 from tfpn.math.uncertainty import UNCERTAINTY
+from tfpn.models.normal_head import normal_prediction
 from tfpn.models.shown import run_shown
 from tfpn.models.temperature import calibrate_classifier
 from tfpn.models.variance_fit import fit_variance
@@ -44,6 +45,7 @@ class Predictive(Mixin):
     def finite_variance(self) -> bool:
         """Whether `predict_distribution` works: whether the outputs have a finite variance."""
         bounded = self._config["pooling"] != "space" or self._way.keeps_over_space
+        bounded |= self._config.get("output") == "normal"
         return bounded and self._has_head()
 
     def calibrate(
@@ -187,7 +189,8 @@ class Predictive(Mixin):
         (`tfpn.distributions.mixture`). Over the whole space it then says how far the draws differ,
         and nothing of the integral beyond them. The distribution holds what the network does not
         know of the signal. It holds no noise of the targets: a regression model predicts targets
-        after `calibrate`.
+        after `calibrate`. With output="normal" it holds the outputs' own variances, and outputs are
+        independent.
 
         Args:
             x: the observations dict.
@@ -207,6 +210,8 @@ class Predictive(Mixin):
         from tfpn.distributions.mixture import smoothed_mixture
         from tfpn.distributions.multivariate_normal import multivariate_normal
 
+        if self._config.get("output") == "normal":
+            return normal_prediction(self, x, batch_size, verbose)
         way = self._way
         if self._config["pooling"] == "space" and not way.keeps_over_space:
             raise ValueError(

@@ -17,10 +17,8 @@ from tfpn.math.uncertainty import UNCERTAINTY, steerable
 from tfpn.models.arguments import check_arguments
 from tfpn.models.blocks import Block
 from tfpn.models.head import (
-    calibrated_outputs,
-    head_outputs,
-    linear_head,
     points_dtype,
+    pooled_outputs,
     pooling_layer,
     read_pooling,
 )
@@ -316,7 +314,6 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             block = Block(convolution(number, f"conv_{number}", new_fields, fields), following)
             blocks.append(block)
             x, fields = block.connect(x), new_fields
-        way = UNCERTAINTY[uncertainty]()
         calibrated = readout_input = pool = head = None
         if out_fields is not None:
             readout = convolution(num_blocks + 1, "readout", out_fields, fields)
@@ -333,11 +330,11 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
                 name="pooling",
                 **prior,
             )
-            head = linear_head(num_classes if num_outputs is None else num_outputs, dtype)
-            moments = outputs = pool(x)
-            if head is not None:
-                outputs = head_outputs(head, moments, way, num_classes)
-            calibrated = calibrated_outputs(num_outputs, pooling, way)
+            moments = pool(x)
+            head, outputs, calibrated = pooled_outputs(
+                moments, num_classes=num_classes, num_outputs=num_outputs, output="pooled",
+                pooling=pooling, uncertainty=uncertainty, dtype=dtype,
+            )  # fmt: skip
         super().__init__(
             inputs,
             outputs,

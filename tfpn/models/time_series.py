@@ -14,14 +14,7 @@ from tfpn.models.arguments import check_arguments
 from tfpn.models.blocks import channel_block
 from tfpn.models.field_path import FieldPath, read_field
 from tfpn.models.fields import FieldPrediction
-from tfpn.models.head import (
-    calibrated_outputs,
-    head_outputs,
-    linear_head,
-    points_dtype,
-    pooling_layers,
-    read_pooling,
-)
+from tfpn.models.head import points_dtype, pooled_outputs, pooling_layers, read_pooling
 from tfpn.models.inputs import network_inputs
 from tfpn.models.network import PNNetwork
 from tfpn.models.pncnn import PNCNN
@@ -116,8 +109,8 @@ class PNTimeSeries(FieldPrediction, InputProcess, TimesStart, PNNetwork):
         a static is unknown and 0 where it is known: a static has no noise.
 
     Output:
-        Logits [B, num_classes] or outputs [B, num_outputs]; with output="field" means and variances
-        [B, M, num_outputs, 2].
+        Logits [B, num_classes] or outputs [B, num_outputs]; means and variances with
+        output="normal", [B, num_outputs, 2], and with output="field", [B, M, num_outputs, 2].
 
     Raises:
         ValueError: for bad arguments; for arrays in which a known static is NaN or infinite, or a
@@ -149,11 +142,11 @@ class PNTimeSeries(FieldPrediction, InputProcess, TimesStart, PNNetwork):
         num_classes: int | None = 2,
         *,
         num_outputs: int | None = None,
-        output: Literal["pooled", "field"] = "pooled",
+        output: Literal["pooled", "normal", "field"] = "pooled",
         trend: Literal["none", "constant", "linear"] = "constant",
         amplitude: Literal["shared", "example"] = "shared",
         kriging_kernel: KernelLike | None = None,
-        channels: int = 16,
+        channels: int = 32,
         num_blocks: int = 2,
         num_basis: int = 5,
         in_channels: int = 1,
@@ -363,10 +356,10 @@ class PNTimeSeries(FieldPrediction, InputProcess, TimesStart, PNNetwork):
             moments = pooled[0] if windows == 1 else Joined(dtype=dtype, name="joined")(pooled)
             if known is not None and context != "features":
                 moments = Beside(dtype=dtype, name="beside")(moments, known)
-            units = num_classes if num_outputs is None else num_outputs
-            head, way = linear_head(units, dtype), UNCERTAINTY[uncertainty]()
-            outputs = head_outputs(head, moments, way, num_classes)
-            calibrated = calibrated_outputs(num_outputs, box, way)
+            head, outputs, calibrated = pooled_outputs(
+                moments, num_classes=num_classes, num_outputs=num_outputs, output=output,
+                pooling=box, uncertainty=uncertainty, dtype=dtype,
+            )  # fmt: skip
         super().__init__(
             inputs,
             outputs,

@@ -27,19 +27,19 @@ class Trainable(Mixin):
         """The `Rule` of the compiled loss."""
         config = self._config
         fields = config.get("out_fields") is not None
-        several = fields or self._has_moments or (config["num_outputs"] or 1) > 1
-        return rule_of(self.loss, self.outputs, several, self._has_moments)
+        several = fields or self.has_moments or (config["num_outputs"] or 1) > 1
+        return rule_of(self.loss, self.outputs, several, self.has_moments)
 
     @property
-    def _has_moments(self):
+    def has_moments(self) -> bool:
         """Whether outputs are means and variances, [..., 2]."""
         return self._target_scale is not None and self._target_scale.has_moments
 
     def _entries(self, y, y_pred, weights, moments):
         """`entries` for a loss or metric of means, or with ``moments`` of means and variances."""
-        if self._has_moments and not moments:
+        if self.has_moments and not moments:
             y_pred = y_pred[..., :1]
-        return entries(y, y_pred, weights, pairs=self._has_moments)
+        return entries(y, y_pred, weights, pairs=self.has_moments)
 
     def _may_miss(self, y):
         floating = hasattr(y, "dtype") and tf.as_dtype(y.dtype).is_floating
@@ -99,7 +99,7 @@ class Trainable(Mixin):
         These are Keras's own mean errors; metrics of another kind become NaN.
         """
         compiled = self._compile_metrics
-        if self._has_moments and hasattr(y, "dtype"):
+        if self.has_moments and hasattr(y, "dtype"):
             y = tf.cast(y, y_pred.dtype)
         if compiled is None or not self._may_miss(y):
             return super().compute_metrics(x, y, y_pred, sample_weight)
@@ -186,7 +186,7 @@ class Trainable(Mixin):
             return
         sizes = [1, *(size or 1 for size in y.shape[1:])]
         output = self.outputs[0]
-        same = len(sizes) == len(output.shape) - self._has_moments
+        same = len(sizes) == len(output.shape) - self.has_moments
         shape = [size or (sizes[k] if same else 1) for k, size in enumerate(output.shape)]
         try:
             self.compute_metrics(None, tf.zeros(sizes, y.dtype), tf.zeros(shape, output.dtype))

@@ -138,16 +138,18 @@ class _Numbers(_Task):
     needs_test = False
     shown = ("rmse", "mae", "nll", "crps", "coverage_95")
     chosen = shown
-    _loss: Any = None
 
     def adapt(self, model, data, verbose):
         model.adapt(data.train.x, data.train.y, verbose=verbose)
 
     def compile(self, model, training, steps):
+        from tfpn.losses import GaussianNLL
+
         rate = training["learning_rate"]
         if training["schedule"] == "cosine":
             rate = keras.optimizers.schedules.CosineDecay(rate, max(1, training["epochs"] * steps))
-        model.compile(keras.optimizers.Adam(rate, clipnorm=1.0), self._loss(), metrics=["mae"])
+        loss = GaussianNLL() if model.has_moments else keras.losses.MeanSquaredError()
+        model.compile(keras.optimizers.Adam(rate, clipnorm=1.0), loss, metrics=["mae"])
 
     def figures(self, found, part, bins=evaluation.BINS):
         def of(*channels):
@@ -189,7 +191,6 @@ class Regression(_Numbers):
     """Regression: numbers of each example."""
 
     name = "regression"
-    _loss = keras.losses.MeanSquaredError
 
     def finish(self, model, data, batch_size):
         """Calibrates on the validation part, if the model predicts a variance."""
@@ -205,11 +206,6 @@ class Field(_Numbers):
 
     name = "field"
     _start: Any = None  # the weights before training
-
-    def _loss(self):
-        from tfpn.losses import GaussianNLL
-
-        return GaussianNLL()
 
     def batches(self, recipe, model, data):
         training = recipe.sections["training"]

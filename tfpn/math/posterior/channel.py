@@ -153,8 +153,22 @@ class ChannelNoise(Posterior):
             flat = tf.reshape(cross, [batch, queries * count, size])
             mean = tf.matmul(flat, weights[..., 0])
             return tf.reshape(mean, [batch, queries, count, self.channels]), nll
-        mean, _, nll = self.condition(functionals)
-        return mean, nll
+        given, kinds, rebuilt = self._rows_of(functionals)
+        (queries, count), size = functionals.shape, self._most
+
+        def function(posterior, valid, *rows):
+            mean, nll = posterior.mean(rebuilt(*rows))
+            return mean[..., 0], nll[..., 0]
+
+        found = self._in_blocks(
+            function,
+            given,
+            kinds,
+            results=[(_PAIRS, [queries, count]), (_PAIRS, [])],
+            numbers=size * largest(size, queries * count),
+        )
+        mean, nll = map(self._by_channel, found)
+        return tf.transpose(mean, [0, 2, 3, 1]), nll
 
     def solve(self, columns: Tensor) -> Any:
         count, size = columns.shape[-1], self._most
