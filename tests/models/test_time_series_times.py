@@ -171,3 +171,18 @@ def test_a_model_of_all_times_can_be_made_again():
     clone.set_weights(model.get_weights())
     x = listed(0.0, rows=2)
     np.testing.assert_allclose(clone(x), model(x), **EQUAL)
+
+
+@pytest.mark.parametrize(("query", "unit"), [(24, 1 / 60), (4, 1 / 4)])
+def test_flows_start_at_the_step_if_channels_are_read_more_often(query, unit):
+    """Three channels in turn, each at steps of 1/20: all readings together are at steps of 1/60."""
+    times = (np.arange(60) + 0.5) / 60
+    values = np.full((3, 60, 3), np.nan)
+    rng = np.random.default_rng(0)
+    for channel in range(3):
+        values[:, channel::3, channel] = rng.normal(size=(3, 20))
+    x = tfpn.observations(np.tile(times[None, :, None], (3, 1, 1)), values)
+    model = tfpn.models.PNTimeSeries(in_channels=3, channels=2, num_blocks=1, query=query)
+    model.adapt(x, fit_priors=False, verbose=0)
+    # The spacing is that of points in float32.
+    assert np.exp(model.get_layer("conv_1").log_flow_unit) == pytest.approx(unit, rel=1e-5)

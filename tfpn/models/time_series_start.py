@@ -9,11 +9,13 @@ from tfpn.contract import KEYS
 from tfpn.models.inputs import first_examples
 from tfpn.models.time_series_checks import warn_of_points_outside
 from tfpn.models.time_series_inputs import adapt_readings
+from tfpn.spacing import point_spacing
 from tfpn.types import ArrayLike, Mixin, Verbose
 
 # The distance from which two times are distinct, in units of the shortest length scale at the
 # start. Within it, series of that scale change by at most 5e-5.
 WIDTH = 0.01
+_EXAMPLES = 64  # read for the spacing of channels: they settle long before
 
 
 class TimesStart(Mixin):
@@ -31,8 +33,9 @@ class TimesStart(Mixin):
 
         With ``input_prior="channel"`` each channel starts from the prior fitted to its own
         readings, or from their spacing and root mean square. If you query a grid of times, the
-        later layers start from its step. So do the flows of the first layer if the step is longer
-        than the spacing: flows far below the step would leave most readings unseen at first.
+        later layers start from its step. So do the flows of the first layer if most channels are
+        read more often than once in a step: flows far below the step would leave most readings
+        unseen at first.
 
         Args:
             data: the input dict, or a `tf.data.Dataset` as in `PNCNN.adapt`.
@@ -60,8 +63,22 @@ class TimesStart(Mixin):
         if query != "union":
             step = (pooling[1] - pooling[0]) / query
             readers = [layer for layer, _ in self.blocks[0].convolutions]
-            for layer in readers:
-                layer.start_flows(max(step, float(np.exp(np.asarray(layer.log_flow_unit)))))
+            if _channel_spacing(data) < step:
+                for layer in readers:
+                    layer.start_flows(max(step, float(np.exp(np.asarray(layer.log_flow_unit)))))
             self._warn_of_narrow_halos(data, stacklevel=2)
             for layer in self.pn_layers[len(readers) :]:
                 layer.set_spacing(step)
+
+
+def _channel_spacing(data):
+    """The median over channels of the spacing of a channel's own readings."""
+    some = slice(None, None, -(-len(data["points"]) // _EXAMPLES))
+    points, variance = data["points"][some], data["variance"][some]
+    found = []
+    for channel in range(variance.shape[-1]):
+        try:
+            found.append(point_spacing(points, variance[..., channel, None]))
+        except ValueError:  # a channel without two readings in any example
+            continue
+    return np.median(found) if found else np.inf
