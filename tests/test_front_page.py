@@ -70,7 +70,9 @@ def test_death_in_hospital():
     tuned = [100 * float(r["test_auroc"]) for r in runs if r["configuration"] == "tuned"]
     others = [100 * float(r["test_auroc"]) for r in read("physionet_baselines/baselines.csv")]
     shown = row("Classify: death in hospital")
-    agree(shown[0], statistics.mean(tuned), statistics.stdev(tuned))
+    (ensemble,) = read("physionet_configurations/ensembles.csv")
+    averaged = 100 * float(ensemble["test_auroc"])
+    agree(shown[0], statistics.mean(tuned), statistics.stdev(tuned), averaged)
     agree(shown[1], max(others))
 
 
