@@ -384,7 +384,8 @@ class PNRegressor(RegressorMixin, _PNEstimator):
             X: array [B, N, d + 2c] from `pack`, or the observations dict.
             return_std: whether to return standard deviations too, from the model's own
                 `predict_distribution` (as `sklearn.gaussian_process.GaussianProcessRegressor`
-                does). They hold no noise of the targets unless you called ``model_.calibrate``.
+                does). They hold no noise of the targets unless you called ``model_.calibrate``, or
+                the model has output="normal".
         """
         X = _packed(X)
         x = self._unpack(X)

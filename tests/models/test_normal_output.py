@@ -145,3 +145,52 @@ class TestTraining:
 def test_needs_outputs():
     with pytest.raises(ValueError, match="output='normal' .* num_outputs"):
         tfpn.models.PNCNN(3, output="normal", spatial_dim=1)
+
+
+class TestLossesOfMeans:
+    @pytest.mark.parametrize("outputs", [1, 2])
+    @pytest.mark.parametrize("reduction", ["sum_over_batch_size", "sum"])
+    def test_takes_keras_losses_and_metrics_as_ones_of_means(self, outputs, reduction):
+        x, y = make(8, outputs=outputs)
+        model = build(num_outputs=outputs)
+        model.adapt(x, y, verbose=0)
+        loss = keras.losses.MeanSquaredError(reduction=reduction)
+        metrics = ["mae", "r2_score", keras.metrics.CosineSimilarity()]
+        model.compile("sgd", loss, metrics=metrics)
+        mean = model.predict(x, verbose=0)[..., 0]
+        found = model.evaluate(x, y, verbose=0, return_dict=True)
+        squares = np.mean(np.square((y - mean) / y.std(axis=0)), axis=-1)
+        wanted = squares.sum() if reduction == "sum" else squares.mean()
+        assert found["task_loss"] == pytest.approx(wanted, rel=1e-5)
+        assert found["mae"] == pytest.approx(np.abs(y - mean).mean(), rel=1e-5)
+        explained = 1 - np.sum((y - mean) ** 2, 0) / np.sum((y - y.mean(0)) ** 2, 0)
+        # Keras subtracts squares of some 400 in float32 to get a variance of 9.
+        assert found["r2_score"] == pytest.approx(explained.mean(), abs=5e-5)
+        norms = np.linalg.norm(y, axis=-1) * np.linalg.norm(mean, axis=-1)
+        cosine = np.sum(y * mean, axis=-1) / norms
+        assert found["cosine_similarity"] == pytest.approx(cosine.mean(), rel=1e-5)
+
+    def test_gives_functions_of_ones_own_means_and_variances(self):
+        x, y = make(8)
+        model = build()
+        model.adapt(x, y, verbose=0)
+
+        def likelihood(y, outputs):
+            return tfpn.losses.gaussian_nll(y, outputs)
+
+        model.compile("sgd", likelihood, metrics=["mae", likelihood])
+        outputs = model.predict(x, verbose=0)
+        found = model.evaluate(x, y[:, 0], verbose=0, return_dict=True)
+        error, variance = y - outputs[..., 0], outputs[..., 1]
+        assert found["mae"] == pytest.approx(np.abs(error).mean(), rel=1e-5)
+        nll = 0.5 * (np.log(2 * np.pi * variance) + error**2 / variance)
+        assert found["likelihood"] == pytest.approx(nll.mean(), rel=1e-5)
+        # The loss is in units of the targets' scale.
+        assert found["task_loss"] == pytest.approx(nll.mean() - np.log(y.std()), rel=1e-5)
+
+
+@pytest.mark.parametrize("unit", [1e-20, 1e20])
+def test_names_targets_whose_variance_the_dtype_does_not_hold(unit):
+    x, y = make(8)
+    with pytest.raises(ValueError, match="give them in another unit"):
+        build().adapt(x, y * unit, verbose=0)

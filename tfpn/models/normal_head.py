@@ -17,8 +17,8 @@ class NormalHead(keras.layers.Dense):
 
     The variance of an output is the sum of two parts: that of the features through the map
     of the means, and ``exp(10 tanh(l / 10))``, the noise. The number l is a linear map of the
-    features, too, so the noise depends on the example. Of draws, the result is mean and variance of
-    their mixture.
+    features, too, so the noise depends on the example. The features count as independent, also with
+    "low_rank" and "joint". Of draws, the result is mean and variance of their mixture.
 
     Args:
         outputs: K.

@@ -189,8 +189,8 @@ class Predictive(Mixin):
         (`tfpn.distributions.mixture`). Over the whole space it then says how far the draws differ,
         and nothing of the integral beyond them. The distribution holds what the network does not
         know of the signal. It holds no noise of the targets: a regression model predicts targets
-        after `calibrate`. With output="normal" it holds the outputs' own variances, and outputs are
-        independent.
+        after `calibrate`. With output="normal" it holds the outputs' own variances: independent
+        normal variables, also with "sampled".
 
         Args:
             x: the observations dict.

@@ -64,6 +64,8 @@ class TargetScale(keras.layers.Layer):
 
     def standardised(self, y: Any, outputs: Any) -> Any:
         """Targets and outputs in units of the scale; as they are where their shapes disagree."""
+        if len(getattr(y, "shape", ())) > 2 and y.shape[-2:] == (self._size, 1) and self._size > 1:
+            y = y[..., 0]  # as Keras takes an axis of length 1 at the end
         if not (hasattr(y, "shape") and self._fits(y.shape)):
             return y, outputs
         offset, scale = (tf.cast(weight, outputs.dtype) for weight in (self.offset, self.scale))
@@ -126,9 +128,11 @@ class TargetScale(keras.layers.Layer):
             )
         offset, scale = self.statistics(rows)
         limits, size = np.finfo(self.scale.dtype), np.abs(scale)
-        beyond = (size < float(limits.tiny)) | (
-            np.maximum(size, np.abs(offset)) > 1e-3 * float(limits.max)
-        )
+        low, high = float(limits.tiny), 1e-3 * float(limits.max)
+        beyond = np.abs(offset) > high
+        if self.has_moments:  # variances hold the scale's square
+            low, high = 1e3 * np.sqrt(low), np.sqrt(high)
+        beyond |= (size < low) | (size > high)
         if np.any(beyond):
             raise ValueError(
                 f"targets have the means {offset} and the deviations {size}, which "

@@ -40,6 +40,7 @@ class Rule(NamedTuple):
     probabilities: bool = False  # targets lie in [0, 1]
     missing: bool = False  # NaN is left out of the loss
     moments: bool = False  # it takes mean and variance of each output
+    means: bool = False  # of outputs that are means and variances it takes the means
 
 
 def rule_of(loss: Any, outputs: Any, several: bool, moments: bool = False) -> "Rule":
@@ -57,6 +58,11 @@ def rule_of(loss: Any, outputs: Any, several: bool, moments: bool = False) -> "R
         return Rule("the loss")
     loss, shape = keras.losses.get(losses[0]), tuple(outputs[0].shape)
     shape = shape[:-1] if moments else shape
+    rule = _rule_of(loss, shape, several, moments)
+    return rule._replace(means=moments and is_keras(loss))
+
+
+def _rule_of(loss, shape, several, moments):
     function = _function(loss)
     name = str(getattr(loss, "name", None) or getattr(loss, "__name__", ""))
     if getattr(loss, "axis", -1) != -1:
@@ -303,6 +309,15 @@ def assertions(y: Any, weights: Any, rule: Any) -> Any:
 def takes_moments(loss: Any) -> bool:
     """Whether a loss, or a metric by its function, is one of `tfpn.losses`."""
     return loss in FUNCTIONS or getattr(loss, "fn", getattr(loss, "_fn", None)) in FUNCTIONS
+
+
+def is_keras(loss: Any) -> bool:
+    """Whether a loss or metric is Keras's own, and no function of somebody else."""
+    function = getattr(loss, "fn", getattr(loss, "_fn", None))
+    if function is not None:
+        return is_keras(function)
+    own = loss if hasattr(loss, "__name__") else type(loss)
+    return str(own.__module__).partition(".")[0] == "keras"
 
 
 def entries(y: Any, y_pred: Tensor, weights: Any, *, pairs: bool = False) -> Any:

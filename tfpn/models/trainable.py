@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfpn.layer_likelihoods import trackers
 from tfpn.math.replicas import replica_sum
-from tfpn.models.targets import entries, is_entrywise, rule_of, takes_moments
+from tfpn.models.targets import entries, is_entrywise, is_keras, rule_of, takes_moments
 from tfpn.types import Mixin, Tensor
 
 
@@ -40,6 +40,12 @@ class Trainable(Mixin):
         if self.has_moments and not moments:
             y_pred = y_pred[..., :1]
         return entries(y, y_pred, weights, pairs=self.has_moments)
+
+    def _pairs(self, y, y_pred, means):
+        """Targets with the outputs' axes, and the outputs or with ``means`` their means."""
+        if hasattr(y, "shape") and len(y.shape) == len(y_pred.shape) - 2:
+            y = tf.expand_dims(y, -1)  # of one output
+        return y, y_pred[..., 0] if means else y_pred
 
     def _may_miss(self, y):
         floating = hasattr(y, "dtype") and tf.as_dtype(y.dtype).is_floating
@@ -75,6 +81,8 @@ class Trainable(Mixin):
             y_pred._keras_mask = measured  # makes Keras's mean one over the measured entries
             per_example = tf.cast(tf.reduce_prod(tf.shape(measured)[1:]), tf.float32)
             size = tf.reduce_sum(tf.cast(measured, tf.float32)) / per_example
+        elif self.has_moments:
+            y, y_pred = self._pairs(y, y_pred, self._target_rule.means)
         total = super().compute_loss(x, y, y_pred, sample_weight, training)
         # Keras divides all losses by the number of replicas, but not metrics.
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
@@ -96,12 +104,14 @@ class Trainable(Mixin):
     ) -> dict[str, Any]:
         """Keras's; if the loss leaves out targets, means over entries leave them out, too.
 
-        These are Keras's own mean errors; metrics of another kind become NaN.
+        These are Keras's own mean errors; metrics of another kind become NaN. If outputs are means
+        and variances, Keras's losses and metrics take the means. Those of `tfpn.losses` and
+        functions of your own take both, [..., 2].
         """
         compiled = self._compile_metrics
         if self.has_moments and hasattr(y, "dtype"):
             y = tf.cast(y, y_pred.dtype)
-        if compiled is None or not self._may_miss(y):
+        if compiled is None or not (self.has_moments or self._may_miss(y)):
             return super().compute_metrics(x, y, y_pred, sample_weight)
         if not compiled.built:
             compiled.build(y, y_pred)
@@ -118,6 +128,9 @@ class Trainable(Mixin):
                     if weights_here is not None:
                         counted *= weights_here
                     metric.update_state(targets, outputs, sample_weight=counted)
+                elif self.has_moments:
+                    pair = self._pairs(y, y_pred, is_keras(metric))
+                    metric.update_state(*pair, sample_weight=weights)
                 else:
                     metric.update_state(y, y_pred, sample_weight=weights)
         return self.get_metrics_result()
