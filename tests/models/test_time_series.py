@@ -293,9 +293,13 @@ def test_adapt_starts_grids_from_their_step_and_warns_of_times_outside():
     assert 0.5 < spacing < 1.0
     fine = small(query=8, perturbed=False)
     fine.adapt(x)
+    coarse = small(query=1, perturbed=False, missingness="intensity")
+    coarse.adapt(x)
+    # Channels are read less often than once in a step of 1, and more often than in a step of 4.
     for layer, unit in (
-        (model.get_layer("conv_1"), 1.0),
-        (model.get_layer("conv_readings"), 1.0),
+        (model.get_layer("conv_1"), spacing),
+        (coarse.get_layer("conv_1"), 4.0),
+        (coarse.get_layer("conv_readings"), 4.0),
         (fine.get_layer("conv_1"), spacing),
     ):
         drift = layer.flow_parameters()[0]
