@@ -105,19 +105,21 @@ def table(x):
 
 
 def recurrent(data, part, seed, thinned):
-    """A GRU on values, masks and times since the last reading, in the order of the times."""
+    """A GRU on values, masks and times since the last reading, in the order of the times.
+
+    Points of the plane stay in their order, and their coordinates take the place of times.
+    """
     import keras
     import scipy.special
 
     from tfpn.augmentation import thin
 
     keras.utils.set_random_seed(seed)
-    channels = part.x["values"].shape[-1]
     rng = np.random.default_rng((seed, 300))
     options = thinning(data.together)
     network = keras.Sequential(
         [
-            keras.Input((None, 3 * channels + 1)),
+            keras.Input((None, sequences(part.x).shape[-1])),
             keras.layers.Masking(),
             keras.layers.GRU(UNITS),
             keras.layers.Dropout(0.3),
@@ -138,11 +140,12 @@ def recurrent(data, part, seed, thinned):
 
 
 def sequences(x):
-    """Values, masks, times since the last reading, and a 1, [B, N, 3 c + 1]; 0 in padding."""
-    seen, times = np.isfinite(x["variance"]), x["points"]
-    last = np.maximum.accumulate(np.where(seen, times, 0.0), axis=1)
-    before = np.concatenate([np.zeros_like(last[:, :1]), last[:, :-1]], axis=1)
-    parts = [x["values"], seen, times - before, np.ones_like(times)]
+    """Values, masks, times since the last reading or coordinates, and a 1; 0 in padding."""
+    seen, where = np.isfinite(x["variance"]), x["points"]
+    if where.shape[-1] == 1:
+        last = np.maximum.accumulate(np.where(seen, where, 0.0), axis=1)
+        where = where - np.concatenate([np.zeros_like(last[:, :1]), last[:, :-1]], axis=1)
+    parts = [x["values"], seen, where, np.ones_like(x["points"][..., :1])]
     given = np.concatenate(parts, axis=-1).astype(np.float32)
     return np.where(seen.any(-1, keepdims=True), given, 0.0)
 
