@@ -98,6 +98,12 @@ def test_interpolation_against_a_loop():
         np.testing.assert_allclose(found[example, channel], expected, rtol=1e-6)
 
 
+def test_sequences_of_points_of_the_plane_hold_their_coordinates():
+    x = tfpn.observations([[[0.5, 2.0], [0.25, 1.0]]], [[[3.0, np.nan], [np.nan, 4.0]]])
+    expected = [[3, 0, 1, 0, 0.5, 2.0, 1], [0, 4, 0, 1, 0.25, 1.0, 1]]
+    np.testing.assert_allclose(baselines.sequences(x)[0], expected)
+
+
 def test_sequences_of_the_recurrent_network():
     x = tfpn.observations(
         [[[0.1], [0.3], [0.6], [0.7]]], [[[1, 2], [3, np.nan], [np.nan, 4], [5, 6]]]
