@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn.types import Distribution, Model, Observations, Tensor, Verbose
+from tfpn.types import Array, Distribution, Model, Observations, Tensor, Verbose
 
 # Bounds the log of a noise variance, in units of the targets' variance.
 _LARGEST_LOG = 10.0
@@ -52,11 +52,13 @@ class NormalHead(keras.layers.Dense):
         return {**super().get_config(), "outputs": self.outputs}
 
 
-def normal_prediction(model: Model, x: Observations, batch_size: int, verbose: Verbose) -> Any:
+def normal_prediction(
+    model: Model, x: Observations, batch_size: int, verbose: Verbose
+) -> Distribution:
     """The outputs of a model with a `NormalHead` as independent normal variables, calibrated."""
     from tfpn.distributions.multivariate_normal import multivariate_normal
 
-    found: Distribution = np.asarray(model._predicted(model, x, batch_size, verbose))
+    found: Array = np.asarray(model._predicted(model, x, batch_size, verbose))
     factor, noise = model._factor_and_noise()
     units = np.abs(np.broadcast_to(model._unit()[1], found.shape[1:2]))
     # In units of the targets' scale, whose square may overflow.
