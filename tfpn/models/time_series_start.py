@@ -63,9 +63,10 @@ class TimesStart(Mixin):
         if query != "union":
             step = (pooling[1] - pooling[0]) / query
             readers = [layer for layer, _ in self.blocks[0].convolutions]
-            if _channel_spacing(data) < step:
-                for layer in readers:
-                    layer.start_flows(max(step, float(np.exp(np.asarray(layer.log_flow_unit)))))
+            finer = [layer for layer in readers if np.exp(np.asarray(layer.log_flow_unit)) < step]
+            if finer and _channel_spacing(data) < step:
+                for layer in finer:
+                    layer.start_flows(step)
             self._warn_of_narrow_halos(data, stacklevel=2)
             for layer in self.pn_layers[len(readers) :]:
                 layer.set_spacing(step)
