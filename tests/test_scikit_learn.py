@@ -242,6 +242,23 @@ class TestScikitLearn:
         with pytest.raises(ValueError, match="keep: found 0.5; give two shares"):
             PNClassifier(Recorder, thin=0.5).fit(X, y)
 
+    def test_thinning_drops_whole_channels(self):
+        rng = np.random.default_rng(0)
+        x = tfpn.observations(rng.uniform(size=(60, 6, 1)), rng.normal(size=(60, 6, 3)))
+        y = np.arange(60) % 2
+        options = {"fit_kwargs": {"batch_size": 60}, "thin": (1.0, 1.0), "drop_channels": 0.4}
+        batches = PNClassifier(Recorder, **options).fit(pack(x), y).model_.fitted[0]
+        seen = np.isfinite(batches[0][0]["variance"])
+        dead = ~seen.any(1)
+        # All readings of a channel or none. 7/8 of the examples lose 0.4 of their channels, less
+        # those that would lose all: (0.4 - 0.4 ** 3 / 3) * 7/8 = 0.33, with four standard errors.
+        np.testing.assert_array_equal(seen.all(1), ~dead)
+        assert abs(dead.mean() - 0.33) < 4 * np.sqrt(0.33 * 0.67 / 180)
+        with pytest.raises(ValueError, match="drop_channels needs thin"):
+            PNClassifier(Recorder, drop_channels=0.4).fit(pack(x), y)
+        with pytest.raises(ValueError, match=r"drop_channels: found 1.5; give a probability below"):
+            PNClassifier(Recorder, thin=(1.0, 1.0), drop_channels=1.5).fit(pack(x), y)
+
     @pytest.mark.parametrize("kind", [PNClassifier, PNRegressor])
     def test_the_observations_dict_is_packed(self, kind):
         x, labels = waves()

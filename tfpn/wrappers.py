@@ -99,11 +99,13 @@ class _PNEstimator(BaseEstimator):
         model_kwargs: Mapping[str, Any] | None = None,
         fit_kwargs: Mapping[str, Any] | None = None,
         thin: Sequence[float] | None = None,
+        drop_channels: float = 0.0,
     ) -> None:
         self.model = model
         self.model_kwargs = model_kwargs
         self.fit_kwargs = fit_kwargs
         self.thin = thin
+        self.drop_channels = drop_channels
 
     def _fit(self, X, y, outputs, arguments, targets=None, strata=None):
         """Builds, adapts and trains the model.
@@ -139,7 +141,9 @@ class _PNEstimator(BaseEstimator):
         if isinstance(arguments.get("validation_data"), (tuple, list)):
             arguments["validation_data"] = self._validation(*arguments["validation_data"])
         if self.thin is not None:
-            check_thinning(self.thin)
+            check_thinning(self.thin, drop_channels=self.drop_channels)
+        elif self.drop_channels:
+            raise ValueError("drop_channels needs thin; give thin=(1.0, 1.0) to drop them alone.")
         if arguments.get("validation_split") is not None:
             check_number("validation_split", arguments["validation_split"], low=0.0, high=1.0)
         self.model_.adapt(x, targets)
@@ -171,15 +175,12 @@ class _PNEstimator(BaseEstimator):
             arguments["validation_data"] = tuple(held)
             arguments.setdefault("validation_batch_size", batch_size)
         x, y, *weights = parts
+        seed = random.randrange(2**31)  # `keras.utils.set_random_seed` determines it
         batches = ShuffledBatches(
-            x,
-            y,
-            batch_size or 32,
-            seed=random.randrange(2**31),  # `keras.utils.set_random_seed` determines it
-            weights=weights[0] if weights else None,
-            thin=self.thin,
+            x, y, batch_size or 32, seed, weights=weights[0] if weights else None, thin=self.thin,
+            drop_channels=self.drop_channels,
             together=self.model_.get_config()["input_noise"] == "shared",
-        )
+        )  # fmt: skip
         anew = keras.callbacks.LambdaCallback(
             on_epoch_begin=lambda epoch, _: batches.set_epoch(epoch)
         )
@@ -246,6 +247,7 @@ class PNClassifier(ClassifierMixin, _PNEstimator):
             anew in every epoch. One example in eight stays whole (`tfpn.augmentation.thin`). Use it
             for a model that will meet sparser data than ``X``. Held-out examples stay whole. None
             trains on ``X`` as it is.
+        drop_channels: probability that ``thin`` drops a whole channel, like a dead sensor.
 
     Attributes:
         model_: the fitted Keras model; `fit` calls its `adapt` first.
@@ -341,7 +343,7 @@ class PNRegressor(RegressorMixin, _PNEstimator):
 
     Args:
         model: as in `PNClassifier`; it takes the number of outputs.
-        model_kwargs, fit_kwargs, thin: as in `PNClassifier`.
+        model_kwargs, fit_kwargs, thin, drop_channels: as in `PNClassifier`.
 
     Attributes:
         model_, n_features_in_, history_: as in `PNClassifier`.

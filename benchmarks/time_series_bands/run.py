@@ -13,7 +13,8 @@ Regression: errors and predicted standard deviations where readings are left out
 With --data-dir the fits of a reference model on the first records of PhysioNet 2012's validation
 part; without it, fits and regression of a network trained on 225 of the records that
 `examples/own_time_series.py` makes up, for 300 others. With --head normal the network predicts
-means and variances and trains by their likelihood. Prints a line of JSON for each row.
+means and variances and trains by their likelihood. Prints a line of JSON for each row, and adds the
+rows to bands.csv and regression.csv in --output.
 """
 
 import argparse
@@ -26,9 +27,11 @@ from typing import Any
 
 import keras
 import numpy as np
+from matplotlib.figure import Figure
 
 import tfpn
 from benchmarks.physionet_parts import first
+from benchmarks.tables import append_rows, read_rows
 from tfpn import augmentation, recipes, training
 from tfpn.training.batches import cut, lengths
 
@@ -43,14 +46,19 @@ WEIGHTS = (5e-5, 0.1, 1.0)
 KEEP, DROPPED, COPIES = (0.1, 1.0), 0.3, 4
 RECORDS, TRAINING = 1200, 225  # made up, a quarter of them to test on; and used for training
 BATCH = 20  # records of one padded length
+COVERAGE = ("left_out", "outside_2_std", "root_mean_square", "median_of_squares")
+SETTINGS = ("uncertainty", "head", "thinned", "epochs", "seed")
+BANDS = ("model", *SETTINGS, "weight", *COVERAGE)
+REGRESSION = (*SETTINGS, "readings", "root_mean_square_error", "mean_std")
 
 
 def residuals(model, x, share=0.2, seed=0):
     """Residuals of left-out readings divided by their standard deviations, a list by channel."""
     seen = np.isfinite(x["variance"])
     left_out = seen & (np.random.default_rng(seed).uniform(size=seen.shape) < share)
-    kept = {**x, "variance": np.where(left_out, np.inf, x["variance"]).astype("float32")}
-    noise = np.exp(2.0 * np.array(model.get_layer("conv_1").log_observation_noise))
+    hidden = np.where(left_out, np.inf, x["variance"]).astype("float32")
+    kept = {**x, "variance": hidden}
+    noise = np.exp(2.0 * np.asarray(model.get_layer("conv_1").log_observation_noise))
     result = [[] for _ in range(seen.shape[-1])]
     for start in range(0, len(seen), BATCH):
         rows = slice(start, start + BATCH)
@@ -129,29 +137,60 @@ def without(x, channels):
 
 
 def report_made_up(options):
-    """Coverage by the weight of the marginal likelihood, and the errors as means over seeds."""
+    """Coverage by the weight of the marginal likelihood, and the errors at the first weight."""
     (x, y), (test, test_y) = made_up()
     middle, unit = y.mean(), y.std()
-    rows = collections.defaultdict(list)
     for weight, seed in itertools.product(options.weights, options.seeds):
         model = fitted(x, (y - middle) / unit, weight, options, seed)
-        found = {"weight": weight, "seed": seed, **coverage(residuals(model, test))}
-        print(json.dumps(found), flush=True)
+        settings = {key: getattr(options, key) for key in SETTINGS[:-1]} | {"seed": seed}
+        found = coverage(residuals(model, test))
+        save(options, "bands", {"model": "made up", **settings, "weight": weight, **found})
         if weight != options.weights[0]:
             continue
         for name, channels in LACKING.items():
             predicted = model.predict_distribution(without(test, channels))
             error = predicted.mean().numpy()[:, 0] * unit + middle - test_y
-            deviation = float(np.mean(predicted.stddev())) * unit
-            rows[name].append((np.sqrt(np.mean(np.square(error))), deviation))
-    for name, by_seed in rows.items():
-        error, deviation = np.mean(by_seed, axis=0)
-        row = {
-            "readings": name,
-            "root_mean_square_error": round(float(error), 2),
-            "mean_std": round(float(deviation), 2),
-        }
-        print(json.dumps(row), flush=True)
+            row = {
+                "readings": name,
+                "root_mean_square_error": round(float(np.sqrt(np.mean(np.square(error)))), 3),
+                "mean_std": round(float(np.mean(predicted.stddev())) * unit, 3),
+            }
+            save(options, "regression", {**settings, **row})
+
+
+def save(options, table, row):
+    """Prints a row and adds it to a table."""
+    print(json.dumps(row), flush=True)
+    fields = {"bands": BANDS, "regression": REGRESSION}[table]
+    append_rows(options.output / f"{table}.csv", fields, [row])
+
+
+def observations(part, model):
+    """The input of a model: with the part's statics if it takes them."""
+    if "statics" not in model.inputs_dict:
+        return part.x
+    return {**part.x, "statics": part.statics, "statics_variance": part.statics_variance}
+
+
+def draw(rows, path):
+    """Predicted standard deviations over errors, a line for each model, as means over seeds."""
+    figure = Figure(figsize=(5, 4), layout="constrained")
+    axis = figure.subplots()
+    models = collections.defaultdict(lambda: collections.defaultdict(list))
+    for row in rows:
+        parts = "parts" if row["thinned"] == "True" else "whole records"
+        name = f"{row['uncertainty']}, {row['head']}, {parts}, {row['epochs']} epochs"
+        point = float(row["root_mean_square_error"]), float(row["mean_std"])
+        models[name][row["readings"]].append(point)
+    for (name, found), marker in zip(models.items(), itertools.cycle("osD^v")):
+        points = np.array([np.mean(by_seed, axis=0) for by_seed in found.values()])
+        axis.plot(*points.T, marker, label=name)
+    line = np.array([0.0, axis.get_xlim()[1]])
+    axis.plot(line, line, "k-")
+    axis.fill_between(line, 0.8 * line, 1.2 * line, alpha=0.15, label="within 20 %")
+    axis.set(xlabel="error (days)", ylabel="predicted standard deviation (days)")
+    axis.legend(fontsize=7)
+    figure.savefig(path, dpi=120)
 
 
 def report_physionet(options):
@@ -159,7 +198,8 @@ def report_physionet(options):
     model, recipe = training.load_run(options.model)
     recipes.override(recipe, f"data.data_dir={json.dumps(options.data_dir)}")
     part = first(recipes.load_data(recipe).validation, options.records)
-    print(json.dumps({"model": options.model, **coverage(residuals(model, part.x))}))
+    found = coverage(residuals(model, observations(part, model)))
+    save(options, "bands", {"model": Path(options.model).name, **found})
 
 
 def main(arguments=None):
@@ -175,11 +215,14 @@ def main(arguments=None):
     parser.add_argument("--cosine", action="store_true", help="let its learning rate decay to 0")
     parser.add_argument("--thinned", action="store_true", help="train and calibrate it on parts")
     parser.add_argument("--epochs", type=int, default=12, help="on the made-up records")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent, metavar="FOLDER")
     options = parser.parse_args(arguments)
+    options.output.mkdir(parents=True, exist_ok=True)
     if options.data_dir:
         report_physionet(options)
     else:
         report_made_up(options)
+        draw(read_rows(options.output / "regression.csv"), options.output / "regression.png")
 
 
 if __name__ == "__main__":

@@ -1,3 +1,5 @@
+import types
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,32 @@ def test_residuals_against_a_loop():
             expected += ((y[out] - mean) / np.sqrt(variance + noise[channel] ** 2)).tolist()
         assert expected
         np.testing.assert_allclose(found[channel], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_model_with_statics_gets_them():
+    rng = np.random.default_rng(0)
+    x = {
+        key: array.astype("float32")
+        for key, array in tfpn.observations(
+            rng.uniform(size=(3, 6, 1)), rng.normal(size=(3, 6, 1))
+        ).items()
+    }
+    part = types.SimpleNamespace(
+        x=x, statics=np.ones((3, 2), "f4"), statics_variance=np.zeros((3, 2), "f4")
+    )
+    options = {"in_channels": 1, "channels": 2, "num_blocks": 1, "query": 3, "pooling": (0, 1)}
+    plain = tfpn.models.PNTimeSeries(**options)
+    model = tfpn.models.PNTimeSeries(num_statics=2, **options)
+    assert time_series_bands.observations(part, plain) is x
+    given = time_series_bands.observations(part, model)
+    model.adapt(given)
+    plain.adapt(x)
+    # Statics do not enter the fits: both models have the same.
+    np.testing.assert_allclose(
+        time_series_bands.residuals(model, given, share=0.4),
+        time_series_bands.residuals(plain, x, share=0.4),
+        rtol=1e-5,
+    )
 
 
 def test_coverage():
