@@ -50,6 +50,22 @@ def test_noise_has_the_variance_that_is_told(way, dtype):
 
 
 @both
+def test_integers_get_real_noise(way):
+    x = {"points": np.zeros((200, 9, 1)), "values": np.ones((200, 9, 1), int)}
+    x["variance"] = np.zeros((200, 9, 1), int)
+    noisy = way(x, 1.5, probability=1)
+    deviation = np.sqrt(noisy["variance"])
+    standard = (noisy["values"] - 1.0) / deviation
+    assert abs(standard.std() - 1.0) < 5 / np.sqrt(2 * 1800)
+
+
+@both
+def test_noise_whose_square_has_no_number_is_refused(way):
+    with pytest.raises(ValueError, match="highest: found 1e.30, whose square float32 cannot hold"):
+        way(example(4), 1e30)
+
+
+@both
 def test_one_example_and_other_entries_are_taken(way):
     one = {key: array[0] for key, array in example().items()}
     noisy = way({**one, "statics": np.ones(3)}, 1.0, probability=1)

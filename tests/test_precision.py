@@ -60,7 +60,7 @@ def slow_block(model, x):
     )
     drift, diffusion = (t.numpy() for t in conv.flow_parameters())
     mean, variance, _ = slow_gp.convolve(
-        **x, query=x["points"], weights=conv.kernel.numpy(), drift=drift,
+        **x, query=x["points"], weights=conv.kernel_parameters().numpy(), drift=drift,
         diffusion=diffusion, noise="shared", **prior(conv),
     )  # fmt: skip
     mean = mean + conv.bias.numpy()

@@ -242,6 +242,14 @@ class TestScikitLearn:
         with pytest.raises(ValueError, match="keep: found 0.5; give two shares"):
             PNClassifier(Recorder, thin=0.5).fit(X, y)
 
+    @pytest.mark.parametrize("options", [{}, {"thin": (0.2, 0.6)}])
+    def test_weights_of_another_length(self, options):
+        x, y = waves(8)
+        estimator = PNClassifier(Recorder, fit_kwargs={"validation_split": 0.25}, **options)
+        for count in (5, 50):
+            with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+                estimator.fit(pack(x), y, sample_weight=np.ones(count))
+
     def test_thinning_drops_whole_channels(self):
         rng = np.random.default_rng(0)
         x = tfpn.observations(rng.uniform(size=(60, 6, 1)), rng.normal(size=(60, 6, 3)))

@@ -28,6 +28,20 @@ both = pytest.mark.parametrize("way", [by_array, by_pipeline])
 
 
 @both
+def test_integers_become_numbers_that_have_infinity(way):
+    x = {
+        "points": np.zeros((5, 8, 1)),
+        "values": np.full((5, 8, 1), 3),
+        "variance": np.ones((5, 8, 1), int),
+    }
+    thinned = way(x, (0.5, 0.5), whole=0)
+    assert {thinned[key].dtype for key in ("values", "variance")} == {np.dtype("float64")}
+    kept = thinned["variance"] == 1.0
+    assert 0 < kept.sum() < 40 and np.isposinf(thinned["variance"][~kept]).all()
+    np.testing.assert_array_equal(thinned["values"], np.where(kept, 3.0, 0.0))
+
+
+@both
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_only_readings_go(way, dtype):
     x = example(dtype=dtype)

@@ -131,7 +131,8 @@ def thin(
             ``input_noise="shared"`` need this. Otherwise each reading is drawn on its own.
 
     Returns:
-        A dict like `x`, with new values and variance of the same shapes and dtypes.
+        A dict like `x`, with new values and variance of the same shapes and dtypes (float64 in
+        place of integers).
 
     Raises:
         TypeError, ValueError: if arrays are not observations (`tfpn.contract.check_observations`).
@@ -199,7 +200,8 @@ def add_noise(
         probability: Probability that an example gets noise.
 
     Returns:
-        A dict like `x`, with new values and variance of the same shapes and dtypes.
+        A dict like `x`, with new values and variance of the same shapes and dtypes (float64 in
+        place of integers).
 
     Raises:
         TypeError, ValueError: as `thin`; or if `highest` is not a finite number of at least 0, or
@@ -224,9 +226,19 @@ def add_noise(
     noised = draw((size[0], 1, 1)) < probability
     drawn = highest * draw((size[0], 1, 1))
     deviation = xp.where(noised, drawn, xp.zeros_like(drawn))
+    with np.errstate(over="ignore"):
+        square = np.square(np.float64(highest)).astype(_dtype(variance))
+    if not np.isfinite(square):
+        raise ValueError(
+            f"highest: found {highest!r}, whose square {_dtype(variance)} cannot hold; give a "
+            "smaller number."
+        )
     normal = generator.standard_normal if xp is np else generator.normal
     noise = deviation * normal(size)
-    noise, told = (xp.asarray(part, dtype=values.dtype) for part in (noise, deviation**2))
+    noise, told = (
+        xp.asarray(part, dtype=entry.dtype)
+        for part, entry in ((noise, values), (deviation**2, variance))
+    )
     seen = variance != math.inf
     result = {
         "values": values + xp.where(seen, noise, xp.zeros_like(noise)),
@@ -254,7 +266,7 @@ def _read(x, rng):
         entries = {key: add_axis(entry) for key, entry in entries.items()}
     if not symbolic:
         generator = _array_generator(rng)
-        entries = check_observations(entries)
+        entries = _floating(np, check_observations(entries))
         return np, entries, single, entries["variance"].shape, generator
     generator = _tensor_generator(tf, rng)
     ranks = {key: entries[key].shape.rank for key in KEYS}
@@ -263,7 +275,21 @@ def _read(x, rng):
             f"x: found {ranks} axes; give points [B, N, d], values and variance [B, N, c], or "
             "one example without the first axis."
         )
+    entries = _floating(tf.experimental.numpy, entries)
     return tf.experimental.numpy, entries, single, tf.shape(entries["variance"]), generator
+
+
+def _floating(xp, entries):
+    """Values and variance as floats: integers have no +inf for what is not observed."""
+    return {
+        key: xp.asarray(entry, dtype=np.float64) if _dtype(entry).kind in "biu" else entry
+        for key, entry in entries.items()
+    }
+
+
+def _dtype(entry):
+    """The NumPy dtype of an array or tensor."""
+    return np.dtype(getattr(entry.dtype, "as_numpy_dtype", entry.dtype))
 
 
 def _changed(x, result, single):

@@ -47,6 +47,12 @@ def check_columns(frame: Any, names: Sequence[str]) -> None:
         advice = ""
         if len(found) == 1 and (";" in found[0] or "\t" in found[0]):
             meant, advice = "", " Separate its cells by commas, and write 2.5 for two and a half."
+        for other in frame.columns:
+            if frame[other].isin([missing[0]]).any():
+                advice = (
+                    f" Column {other!r} holds {missing[0]!r}, so the table has a row for each "
+                    "reading: give each sensor a column of its own, as pandas' pivot_table does."
+                )
         what = ", ".join(map(repr, missing))
         raise ValueError(f"no column {what}{meant}; the table has {found}.{advice}")
     twice = [name for name in names if list(frame.columns).count(name) > 1]

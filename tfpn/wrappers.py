@@ -137,7 +137,7 @@ class _PNEstimator(BaseEstimator):
         """Adapts and trains the model that was built."""
         x = self._unpack(X)
         self.n_features_in_ = np.shape(X)[-1]
-        check_consistent_length(X, y)
+        check_consistent_length(X, y, arguments.get("sample_weight"))
         if isinstance(arguments.get("validation_data"), (tuple, list)):
             arguments["validation_data"] = self._validation(*arguments["validation_data"])
         if self.thin is not None:

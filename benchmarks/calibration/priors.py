@@ -79,7 +79,7 @@ def later_convolution(convolution, x, variant, prior):
     mean = tf.constant(
         prior.mean, y["values"].dtype
     )  # a constant is what every flow leaves as it is
-    y["values"] += tf.tensordot(mean, tf.reduce_sum(convolution.kernel, 0), 1)
+    y["values"] += tf.tensordot(mean, tf.reduce_sum(convolution.kernel_parameters(), 0), 1)
     return y
 
 

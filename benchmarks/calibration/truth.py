@@ -35,7 +35,7 @@ class Block:
         diagonal = np.diagonal(diffusion, axis1=-2, axis2=-1)
         if np.abs(diffusion).sum() > diagonal.sum() * (1 + 1e-9):
             raise ValueError("only diagonal diffusions separate into dimensions.")
-        names = [convolution.kernel, convolution.bias, mix.kernel, mix.bias]
+        names = [convolution.kernel_parameters(), convolution.bias, mix.kernel, mix.bias]
         weights, bias, mixing, mixing_bias = (w.numpy().astype(np.float64) for w in names)
         return cls(weights, drift, diagonal, bias, mixing, mixing_bias)
 

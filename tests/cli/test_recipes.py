@@ -40,6 +40,7 @@ def test_shipped_recipes_resolve_and_survive_writing(name, tmp_path):
         (["--set", "augmentation.thin=[0, 1]"], ["augmentation.thin: ", "0 < lowest <= highest"]),
         (["--set", 'augmentation.thin=["a", 1]'], ["augmentation.thin: found 'a'; give a number"]),
         (["--set", "augmentation.whole=2"], ["augmentation.whole: ", "a probability"]),
+        (["--set", "augmentation.drop_channels=0.2"], ["augmentation.drop_channels needs thin"]),
         (["--set", "model.chanels=3"], ["[model]", "'chanels'", "did you mean 'channels'?"]),
         (["--set", "trainin.epochs=3"], ["'trainin'", "did you mean 'training'?"]),
         (["--set", "epochs=3"], ["--set epochs=3", "section.key=value"]),

@@ -116,7 +116,8 @@ def gradients(layer, x):
 
 
 _PRIOR = ("log_signal_std", "log_length_scale")
-_FLOWS = ("drift", "diffusion_factor", "log_flow_unit")
+_UNITS = ("log_flow_unit", "log_value_unit")
+_FLOWS = ("drift", "diffusion_factor", *_UNITS)
 _CONV = (*_PRIOR, "kernel", "bias", *_FLOWS)
 _POOLING = (*_PRIOR, "log_unit")
 _NOISY = (*_PRIOR, "log_observation_noise")
@@ -216,7 +217,7 @@ CASES = {
         slow_steerable_convolution,
         (
             *_PRIOR, "antisymmetric", "symmetric", "factors", "kernel_0", "kernel_1", "bias",
-            "log_flow_unit",
+            *_UNITS,
         ),
     ),
     "steerable_sampled": Case(
@@ -226,7 +227,7 @@ CASES = {
          "stream": 2, "observation_noise": 0.1},
         slow_field_draws,
         (*_NOISY, "antisymmetric", "symmetric", "factors", "kernel_0", "kernel_1", "bias",
-         "log_flow_unit"),
+         *_UNITS),
     ),
     "gated_relu": Case(layers.GatedReLU, {"fields": 2}, slow_rectifier, (), sporadic=True),
     "steerable_mix": Case(

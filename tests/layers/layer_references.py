@@ -44,11 +44,17 @@ def conditioned(layer, x):
             yield b, c, chosen, x["values"][b, observed, c], np.linalg.inv(covariance)
 
 
+def in_units(layer, kernel=None):
+    """The kernel for values as they are."""
+    kernel = np.asarray(layer.kernel if kernel is None else kernel)
+    return kernel / np.exp(np.asarray(layer.log_value_unit))[..., None]
+
+
 def slow_convolution(layer, x, query=None):
     """Eqs. A_rbf and A_rbf_A, point by point and channel by channel."""
     unit = np.exp(np.asarray(layer.log_flow_unit))
     weights, drift, factor = (
-        np.asarray(w) for w in (layer.kernel, unit * layer.drift, unit * layer.diffusion_factor)
+        np.asarray(w) for w in (in_units(layer), unit * layer.drift, unit * layer.diffusion_factor)
     )
     diffusion = factor @ np.swapaxes(factor, 1, 2)
     operators, _, filters = weights.shape
@@ -214,7 +220,7 @@ def slow_steerable_convolution(layer, x):
         "fields_in": layer.in_fields,
         "fields_out": layer.fields,
         "frequencies": layer.frequencies,
-        "weights": {m: np.asarray(w) for m, w in layer.kernels.items()},
+        "weights": {m: in_units(layer, w) for m, w in layer.kernels.items()},
         "flows": dict(zip(names, tensors, strict=True)),
         "signal_std": signal_std,
         "length_scale": length_scale,
@@ -263,7 +269,7 @@ def slow_draws(layer, x):
     from tfpn.math.random import normal
     from tfpn.math.waves import draw_waves
 
-    weights = np.asarray(layer.kernel)
+    weights = in_units(layer)
     unit = np.exp(np.asarray(layer.log_flow_unit))
     drift, factor = (unit * np.asarray(w) for w in (layer.drift, layer.diffusion_factor))
     diffusion = factor @ np.swapaxes(factor, 1, 2)
@@ -329,7 +335,7 @@ def slow_field_draws(layer, x):
     signal_std, length_scale, own = _parameters(layer)
     names = ("zeroth_order", "first_order", "second_order")
     c, b, s = tensors = [np.asarray(tensor) for tensor in layer.generators()]
-    weights = {m: np.asarray(w) for m, w in layer.kernels.items()}
+    weights = {m: in_units(layer, w) for m, w in layer.kernels.items()}
     types = {"fields_in": layer.in_fields, "fields_out": layer.fields}
     types["frequencies"] = layer.frequencies
     mixing = slow_steerable.dense_mixing(weights, *types.values())

@@ -62,7 +62,7 @@ def test_equals_the_mathematical_function_at_other_points():
         x["values"],
         x["variance"],
         query,
-        weights=layer.kernel,
+        weights=layer.kernel_parameters(),
         drift=drift,
         diffusion=diffusion,
         signal_std=np.exp(layer.log_signal_std),

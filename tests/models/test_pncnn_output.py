@@ -122,7 +122,8 @@ def plain_logits(model, x, example):
         solved = weights_of(conv, noise)
         total = np.zeros((len(points), conv.filters))
         for w, drift, diffusion in zip(
-            *(np.asarray(v) for v in (conv.kernel, *conv.flow_parameters())), strict=True
+            *(np.asarray(v) for v in (conv.kernel_parameters(), *conv.flow_parameters())),
+            strict=True,
         ):
             covariance = length**2 * np.eye(2) + diffusion
             moved = difference + drift

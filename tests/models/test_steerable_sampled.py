@@ -175,3 +175,17 @@ def test_fields_are_calibrated_and_read_out_in_pieces(monkeypatch):
     found = model._read_out(x, 2, verbose=0)
     for key in ("values", "variance", "draws"):
         np.testing.assert_allclose(found[key], moments[key], rtol=1e-3, atol=1e-4)
+
+
+def test_saved_draws_repeat_without_a_seed(tmp_path):
+    x = data("float32")
+    model = small(seed=None, dtype="float32", pooling=DISC)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.predict(x, verbose=0), model.predict(x, verbose=0))
+
+
+def test_one_draw_has_no_distribution():
+    model = small(num_samples=1, pooling=DISC)
+    with pytest.raises(ValueError, match="num_samples=1: one draw has no spread"):
+        model.predict_distribution(data())

@@ -1,4 +1,4 @@
-"""Training gives the same result whatever the unit of the points, for every model and option."""
+"""Training gives the same result whatever the units of points and values."""
 
 import keras
 import numpy as np
@@ -53,12 +53,13 @@ CASES = {
 }  # fmt: skip
 
 
-def trained(case, unit):
-    """Losses of some steps, with coordinates and everything in them in units of 1 / ``unit``."""
+def trained(case, unit, values=1.0):
+    """Losses of some steps, with points in units of 1 / ``unit`` and readings of 1 / ``values``."""
     kind, data, options, pooling = CASES[case]
     keras.utils.set_random_seed(0)
     x = data(np.random.default_rng(0))
     x["points"] = unit * x["points"]
+    x["values"], x["variance"] = values * x["values"], np.square(values) * x["variance"]
     model = kind(3, pooling=scaled(pooling, unit), **options)
     model.adapt(x)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -67,7 +68,7 @@ def trained(case, unit):
     # Keras would cast arrays to float32.
     batches = tf.data.Dataset.from_tensor_slices((x, np.arange(6) % 3)).batch(6)
     history = model.fit(batches, epochs=EPOCHS, shuffle=False, verbose=0)
-    return np.array(history.history["loss"]), flows(model.get_layer("conv_1"))
+    return np.array(history.history["task_loss"]), flows(model.get_layer("conv_1"))
 
 
 def flows(layer):
@@ -86,6 +87,28 @@ def test_losses_do_not_depend_on_the_unit(number, case):
     # which divides by gradients that may be a thousandth of the largest.
     np.testing.assert_allclose(found, expected, rtol=1e-8)
     np.testing.assert_allclose(again, moved, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("case", "unit"), [("box", 1e-5), ("grid", np.array([1e-5, 1e4])), ("turning", 1e5)], ids=str
+)
+def test_losses_do_not_depend_on_the_unit_of_the_values(case, unit):
+    """Of all channels, or of each where each has its own prior. Tolerances of flows as above."""
+    expected, moved = trained(case, 1.0)
+    found, again = trained(case, 1.0, unit)
+    np.testing.assert_allclose(found, expected, rtol=3e-7)  # Keras keeps means in float32
+    np.testing.assert_allclose(again, moved, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("level", [1e-200, 1e-25, 1e25, 1e200])
+@pytest.mark.parametrize("kind", [PLAIN, SERIES])
+def test_values_whose_square_has_no_number_are_refused(kind, level):
+    channels = {PLAIN: 1, SERIES: 2}[kind]
+    x = {PLAIN: plane, SERIES: series}[kind](np.random.default_rng(0))
+    x["values"], x["variance"] = level * x["values"], np.where(np.isinf(x["variance"]), np.inf, 0)
+    model = kind(3, pooling="space", in_channels=channels, channels=2, num_blocks=1, num_basis=1)
+    with pytest.raises(ValueError, match="root mean square .*, whose square float32 cannot hold"):
+        model.adapt(x)
 
 
 @pytest.mark.parametrize("layer", [tfpn.layers.PNConv, tfpn.layers.SteerablePNConv])
@@ -108,16 +131,19 @@ def test_gradients_of_a_layer_that_was_made_for_a_spacing(layer):
     np.testing.assert_allclose(one(1e6), one(1.0), rtol=1e-9, atol=1e-9)
 
 
-def test_layers_stored_without_a_unit_have_the_points():
-    """As they were stored before there was one: flows in the points' unit, kept bit for bit."""
+@pytest.mark.parametrize("lacking", [1, 2])
+def test_layers_stored_without_units_have_those_of_points_and_values(lacking):
+    """As they were stored before: kernels for values as they are, kept bit for bit."""
     x = plane(np.random.default_rng(0))
     for kind in (tfpn.layers.PNConv, tfpn.layers.SteerablePNConv):
         layer, other = kind(3, spacing=0.2), kind(3, spacing=0.4)
         layer(x), other(x)
         weights = [*layer.trainable_weights, *layer.non_trainable_weights]
-        assert weights[-1] is layer.log_flow_unit
-        layer.log_flow_unit.assign(0.0)
-        store = {str(k): np.asarray(weight) for k, weight in enumerate(weights[:-1])}
+        assert weights[-2] is layer.log_flow_unit and weights[-1] is layer.log_value_unit
+        other.log_value_unit.assign(3.0)
+        if lacking == 2:
+            layer.log_flow_unit.assign(0.0)
+        store = {str(k): np.asarray(weight) for k, weight in enumerate(weights[:-lacking])}
         other.load_own_variables(store)
         np.testing.assert_array_equal(other(x)["values"], layer(x)["values"])
         with pytest.raises(ValueError, match="expected .* variables, but received 2"):

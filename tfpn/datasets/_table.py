@@ -1,6 +1,7 @@
 """Reads a table of your own by the names of its columns."""
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tfpn.datasets._table_checks import (
     check_season,
     check_spread,
     check_times,
+    check_variance,
     checksum,
 )
 from tfpn.datasets._table_parts import (
@@ -68,11 +70,13 @@ class Columns:
             if not np.isfinite(column).any():
                 raise ValueError(f"column {name!r} holds no reading in {len(frame)} rows.")
         kept = np.isfinite(values).any(axis=1)
-        frame = frame.reset_index(drop=True)[kept]  # errors name rows as the file counts
+        frame = frame.reset_index(drop=True)  # errors name rows as the file counts
+        whole, frame = frame, frame[kept]
         places = self.coordinates.read(frame)
-        check_digits(places, self.coordinates)
         named = tables.labels(frame, label[0]) if label else np.zeros(len(frame), object)
         examples = list(dict.fromkeys(named.tolist()))
+        if label:
+            _warn_of_unread(whole, label[0], examples)
         number = {name: k for k, name in enumerate(examples)}
         rows = np.array([number[name] for name in named.tolist()], int)
         if self.from_start:
@@ -80,8 +84,21 @@ class Columns:
             start = np.full(len(examples), np.inf)
             np.minimum.at(start, rows, places[:, axis])
             places[:, axis] -= start[rows]
+        check_digits(places, self.coordinates)
         found = Readings(frame, places, values[kept], rows, examples, self.variance, self.values)
         return found if self.scale is None else found.scaled(self.scale)
+
+
+def _warn_of_unread(frame, column, read):
+    """Warns of the examples of a table that hold no reading."""
+    named = dict.fromkeys(frame[column].dropna().tolist())
+    unread = [name for name in named if name not in set(read)]
+    if unread:
+        shown = ", ".join(map(repr, unread[:3])) + (" ..." if len(unread) > 3 else "")
+        warnings.warn(
+            f"{len(unread)} example(s) of the table hold no reading and are left out: {shown}.",
+            stacklevel=3,
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -248,6 +265,7 @@ def table(
     if not values or not (points or time):
         raise ValueError("name the columns of values, and of points or time or both.")
     check_season(season, time)
+    check_variance(variance, values)
     if targets and labels:
         raise ValueError("name either targets or labels: a model predicts numbers or classes.")
     if from_start and not (time and example and (targets or labels)):

@@ -13,7 +13,7 @@ from tfpn.types import Array
 _APART = 0.9
 # Numbers that vary by fewer steps of float32 have lost their digits. By fewer steps of float64 they
 # are a constant.
-_STEPS = 30.0
+STEPS = 30.0
 
 
 def checksum(frame: Any, columns: Any) -> int:
@@ -128,9 +128,26 @@ def check_spread(numbers: Array, names: Sequence[str]) -> None:
                 f"column {name!r} varies by {spread:.2g}, less than float32 holds: take another "
                 "unit."
             )
-        size = _STEPS * np.abs(seen).max()
+        size = STEPS * np.abs(seen).max()
         if size * np.finfo(np.float64).eps < spread < size * np.finfo(np.float32).eps:
             raise ValueError(
                 f"column {name!r} varies by {spread:.2g} about {middle:.10g}, where float32 has "
                 f"steps of {np.spacing(np.float32(middle)):.2g}: subtract a constant from it."
             )
+
+
+def check_variance(variance: Any, names: Sequence[str]) -> None:
+    """Raises unless ``variance`` is None or a finite number of at least 0, or one for each name."""
+    if variance is None:
+        return
+    several = isinstance(variance, (list, tuple))
+    if several and len(variance) != len(names):
+        raise ValueError(
+            f"variance: found {len(variance)} numbers for {len(names)} columns of values; give one "
+            "for each of them, or one for all."
+        )
+    for number in variance if several else [variance]:
+        if isinstance(number, bool) or not isinstance(number, Real):
+            raise TypeError(f"variance: found {number!r}; give a number.")
+        if not 0.0 <= number < np.inf:
+            raise ValueError(f"variance: found {number!r}; give finite numbers of at least 0.")

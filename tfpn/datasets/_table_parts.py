@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from tfpn import tables
+from tfpn.datasets._table_checks import STEPS
 from tfpn.datasets.base import Part, TargetPart
 from tfpn.types import Array
 
@@ -61,7 +62,8 @@ def scale_of(readings: Any, examples: Array) -> Array:
         seen = column[np.isfinite(column)]
         if not seen.size:
             raise ValueError(f"column {name!r} holds no reading in the training part.")
-        found.append((seen.mean(), seen.std() or 1.0))
+        constant = seen.std() <= STEPS * np.finfo(np.float64).eps * np.abs(seen).max()
+        found.append((seen.mean(), 1.0 if constant else seen.std()))
     return np.array(found).T
 
 

@@ -24,10 +24,12 @@ DIFFUSION_PER_SPACING = 0.5
 class GPConvolution(GPPosteriorLayer):
     """Base of `PNConv` and `SteerablePNConv`.
 
-    The weights of the flows are in units of a stored length, ``exp(log_flow_unit)``, which starts
-    at the spacing and is not trained. So the steps of an optimiser do not depend on the unit of the
-    points. A subclass builds this length by ``_build_flow_unit``, and sets its flows to their start
-    by ``_reset_flows``.
+    Two stored numbers are not trained, so that the steps of an optimiser depend neither on the unit
+    of the points nor on that of the values. The weights of the flows are in units of a length,
+    ``exp(log_flow_unit)``, which starts at the spacing. Those of the kernel are for values divided
+    by ``exp(log_value_unit)``, which is 1 until `adapt` measures it, of each channel with a prior
+    of its own. A subclass calls ``_build_units``, and sets its flows to their start by
+    ``_reset_flows``.
     """
 
     def __init__(self, *, spacing: float, length_scale: float | None, **kwargs: Any) -> None:
@@ -36,23 +38,35 @@ class GPConvolution(GPPosteriorLayer):
             length_scale = LENGTH_PER_SPACING * self.spacing
         super().__init__(length_scale=length_scale, **kwargs)
 
-    def _build_flow_unit(self):
+    def _build_units(self):
         self.log_flow_unit = self.add_weight(
             name="log_flow_unit",
             shape=(),
             initializer=keras.initializers.Constant(np.log(self.spacing)),
             trainable=False,
         )
+        self.log_value_unit = self.add_weight(
+            name="log_value_unit",
+            shape=self.log_signal_std.shape,
+            initializer="zeros",
+            trainable=False,
+        )
+
+    def _per_unit(self, kernel):
+        """Weights [..., channels, filters] of values from those of values in their units."""
+        return self._cast(kernel) * tf.exp(-self._cast(self.log_value_unit))[..., None]
 
     def load_own_variables(self, store: Any) -> None:
-        """Keras's; layers stored without a unit of their flows have the points' unit."""
+        """Keras's; layers stored without units have those of points and values."""
         own = [*self._trainable_variables, *self._non_trainable_variables]
-        if len(store) != len(own) - 1 or own[-1] is not self.log_flow_unit:
+        lacking = len(own) - len(store)
+        if lacking not in (1, 2) or own[-1] is not self.log_value_unit:
             super().load_own_variables(store)
             return
-        for index, variable in enumerate(own[:-1]):
+        for index, variable in enumerate(own[:-lacking]):
             variable.assign(store[f"{index}"])
-        self.log_flow_unit.assign(0.0)
+        for unit in own[-lacking:]:
+            unit.assign(np.zeros(unit.shape))
 
     def set_spacing(self, spacing: float) -> None:
         """Sets length scale, flows and their unit to the start values for ``spacing``."""
@@ -84,23 +98,39 @@ class GPConvolution(GPPosteriorLayer):
 
         The spacing sets length scale and flows. It is the median distance of a point to its second
         nearest neighbour in the same example; on a lattice this is the step. The signal standard
-        deviation becomes the root mean square of the observed values. The observation noise (if
-        there is one) moves in proportion.
+        deviation and the unit of the values become the root mean square of the observed values.
+        The observation noise (if there is one) moves in proportion.
 
         Args:
             data: the observations dict (NumPy or tensors) that this layer will take.
 
         Raises:
-            ValueError: if no example has two distinct observed points.
+            ValueError: if no example has two distinct observed points, or if the layer's dtype
+                cannot hold the square of the values.
         """
         data = {key: np.asarray(data[key]) for key in ("points", "values", "variance")}
         if not self.built:
             self.build({key: value.shape for key, value in data.items()})
         self.set_spacing(point_spacing(data["points"], data["variance"]))
         observed = np.isfinite(data["variance"])
-        level = np.sqrt(np.mean(np.square(data["values"][observed], dtype=np.float64)))
+        level = self._level(data["values"][observed])
         if level > 0.0:
             self._set_level(level)
+
+    def _level(self, values):
+        """The root mean square of observed values; refuses one whose square has no number."""
+        largest = np.max(np.abs(values), initial=0.0).astype(np.float64)
+        if largest == 0.0:
+            return 0.0
+        level = largest * np.sqrt(np.mean(np.square(values / largest, dtype=np.float64)))
+        dtype = self.algebra_dtype
+        low, high = (float(np.sqrt(getattr(np.finfo(dtype), end))) for end in ("tiny", "max"))
+        if not low < level < high:
+            raise ValueError(
+                f"the values have the root mean square {level:.2g}, whose square {dtype} cannot "
+                "hold: give the values in another unit."
+            )
+        return level
 
     def fit_prior(
         self, data: Observations, progress: Callable[[int], Any] | None = None
@@ -141,8 +171,9 @@ class GPConvolution(GPPosteriorLayer):
         return [0] * channels, list(each)
 
     def _set_level(self, level):
-        """Sets signal and noise for values of the root mean square ``level``, scalar or [c]."""
-        self.log_signal_std.assign(np.broadcast_to(np.log(level), self.log_signal_std.shape))
+        """Sets signal, unit and noise for values of the root mean square ``level``, or [c]."""
+        for weight in (self.log_signal_std, self.log_value_unit):
+            weight.assign(np.broadcast_to(np.log(level), weight.shape))
         if self.log_observation_noise is not None:
             noise = np.log(self.observation_noise / self.signal_std * level)
             shape = self.log_observation_noise.shape

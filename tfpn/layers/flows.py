@@ -18,7 +18,7 @@ class DriftDiffusions(GPConvolution):
             shape=(count, dim, dim),
             initializer=_initial_diffusion,
         )
-        self._build_flow_unit()
+        self._build_units()
 
     def _reset_flows(self):
         self.drift.assign(_initial_drift(self.drift.shape, self.drift.dtype))
@@ -46,6 +46,22 @@ class DriftDiffusions(GPConvolution):
         factor = unit * self._cast(self.diffusion_factor)
         diffusion = tf.matmul(factor, factor, transpose_b=True)
         return unit * self._cast(self.drift), diffusion
+
+    def kernel_parameters(self) -> Tensor:
+        """The mixing weights W [K, c, filters] of values as they are.
+
+        The weight ``kernel`` is for values in units of ``exp(log_value_unit)``, which is not
+        trained: 1, or the root mean square that `adapt` measured.
+
+        Example:
+
+        >>> import numpy as np, tfpn
+        >>> layer = tfpn.layers.PNConv(2, 3, dtype="float64")
+        >>> layer.adapt(tfpn.observations(np.arange(9.0).reshape(1, 9, 1), np.full((1, 9), 50.0)))
+        >>> np.round((layer.kernel / layer.kernel_parameters()).numpy()[0, 0], 9).tolist()
+        [50.0, 50.0]
+        """
+        return self._per_unit(self.kernel)
 
 
 def _initial_drift(shape, dtype):

@@ -273,8 +273,7 @@ class PNConv(CommonPoints, Conditioned, Drawing, DriftDiffusions):
             variance = data["variance"][..., channel : channel + 1]
             observed = np.isfinite(variance[..., 0])
             values = data["values"][..., channel][observed].astype(np.float64)
-            if np.any(values):
-                levels[channel] = np.sqrt(np.mean(np.square(values)))
+            levels[channel] = self._level(values) or levels[channel]
             try:
                 spacing = point_spacing(
                     data["points"][observed.any(-1)], variance[observed.any(-1)]
@@ -330,7 +329,7 @@ class PNConv(CommonPoints, Conditioned, Drawing, DriftDiffusions):
         drift, diffusion = self.flow_parameters()
         bias = self._read_bias()
         bias = tf.zeros([self.filters], drift.dtype) if bias is None else bias
-        return Operator(query, self._cast(self.kernel), drift, diffusion, bias)
+        return Operator(query, self.kernel_parameters(), drift, diffusion, bias)
 
     def process(self, observations: Observations, query: Tensor) -> Distribution:
         """Each output channel's joint distribution over query points.

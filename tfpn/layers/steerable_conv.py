@@ -225,7 +225,10 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
         self.constraint = check_choice("constraint", constraint, CONSTRAINTS)
         self.uncertainty = check_choice("uncertainty", uncertainty, steerable())
         self.use_bias = check_flag("use_bias", use_bias)
-        seed = random.randint(1, 2**31 - 1) if seed is None else check_seed(seed)
+        if seed is not None:
+            check_seed(seed)
+        # The weights' own seed: saved weights need none, but saved draws need the given one.
+        self._weights_seed = random.randint(1, 2**31 - 1) if seed is None else seed
         self._take_draws(seed, stream, num_waves, num_samples, num_training_samples)
         self._take_conditioning(conditioning, block_size, neighbors)
         if UNCERTAINTY[self.uncertainty].draws:
@@ -257,7 +260,7 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
         scalars = dict(self.fields).get(0)
         if self.use_bias and scalars:
             self.bias = self.add_weight(name="bias", shape=(scalars,), initializer="zeros")
-        self._build_flow_unit()
+        self._build_units()
 
     def _prior_numbers(self, channels):
         priors, noises = super()._prior_numbers(channels)
@@ -280,7 +283,7 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
             "fields_in": self._input,
             "fields_out": self.fields,
             "frequencies": self.frequencies,
-            "weights": {m: self._cast(w) for m, w in self.kernels.items()},
+            "weights": {m: self._per_unit(w) for m, w in self.kernels.items()},
             "generator": self.generators(),
             "bias": None if self.bias is None else self._cast(self.bias),
             "order": self.group.flow_order(self.frequencies),

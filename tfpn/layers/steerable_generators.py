@@ -46,7 +46,7 @@ class Generators(Mixin):
 
     def _initial_generators(self):
         return self._family.initial(
-            self.seed,
+            self._weights_seed,
             count=self.num_basis,
             transport=DRIFT_PER_SPACING,
             spread=DIFFUSION_PER_SPACING,

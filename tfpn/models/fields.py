@@ -306,9 +306,14 @@ class FieldPrediction(Mixin):
         if path is None or path.sum.outputs > self.inputs_dict["values"].shape[-1]:
             super()._adapt_targets(data, targets)
 
-    def _fit_first(self, layer, data, verbose):
+    def _start_first(self, layer, data, fit_prior, verbose):
         if self._field is None:
-            super()._fit_first(layer, data, verbose)
+            super()._start_first(layer, data, fit_prior, verbose)
+            return
+        layer.adapt(data)
+        # Values already have a unit of their own; kriging leaves less of them where it is better.
+        layer.log_value_unit.assign(np.zeros(layer.log_value_unit.shape))
+        if not fit_prior:
             return
         # It sees the same readings as kriging, so it starts from the prior of kriging.
         kriging = self._field.kriging

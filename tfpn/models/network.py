@@ -277,9 +277,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
             warnings.warn(said, stacklevel=2)
         self._adapt_readings(data["variance"])
         first, *others = self.pn_layers
-        first.adapt(data)
-        if fit_priors:
-            self._fit_first(first, data, verbose)
+        self._start_first(first, data, fit_priors, verbose)
         later = self._later_spacing(spacing)
         if later > spacing:  # shorter flows would leave most readings between the places unseen
             first.start_flows(later)
@@ -291,9 +289,11 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
             filled = typical_number(data["points"], data["variance"]) ** (1.0 / dim)
             self._pooling.set_unit(domain_unit(self._config["pooling"], dim) or spacing * filled)
 
-    def _fit_first(self, layer, data, verbose):
-        """Fits the first convolution's prior."""
-        fit_first_prior(layer, data, verbose)
+    def _start_first(self, layer, data, fit_prior, verbose):
+        """Starts the first convolution."""
+        layer.adapt(data)
+        if fit_prior:
+            fit_first_prior(layer, data, verbose)
 
     def _enter(self, data, fit_priors, verbose):
         """The data for the first convolution."""

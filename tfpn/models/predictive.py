@@ -204,8 +204,8 @@ class Predictive(Mixin):
 
         Raises:
             ValueError: if the model pools over the whole space, where the variance is infinite, or
-                has no head; if ``x`` is not the model's input (keys, shapes, entries), has no
-                example, or ``batch_size`` is not a positive whole number.
+                has no head; if "sampled" has one draw; if ``x`` is not the model's input (keys,
+                shapes, entries), has no example, or ``batch_size`` is not a positive whole number.
         """
         from tfpn.distributions.mixture import smoothed_mixture
         from tfpn.distributions.multivariate_normal import multivariate_normal
@@ -220,6 +220,8 @@ class Predictive(Mixin):
             )
         if not self._has_head():
             raise ValueError("this model has no head: give num_classes or num_outputs.")
+        if way.draws and self._config["num_samples"] < 2:
+            raise ValueError("num_samples=1: one draw has no spread; build the model with more.")
         pooled = self._predicted(self._moments, x, batch_size, verbose)
         kernel, bias = (np.asarray(w, np.float64) for w in (self._head.kernel, self._head.bias))
         covariance = np.swapaxes(kernel, -2, -1) @ way.joint_covariance(pooled) @ kernel

@@ -9,8 +9,9 @@ import tensorflow as tf
 from tfpn.models.halo_reach import warn_of_halos
 from tfpn.types import Array, Mixin, Tensor
 
-# The quantile of the examples in `adapt`. A lower one than the least of a hundred is chance.
-_QUANTILE = 0.01
+# The quantile of the examples of `adapt` and of a batch. A few sparse examples do not teach a
+# network what to make of many.
+_QUANTILE = 0.1
 # The warning comes if half of the examples have fewer readings than this part of the quantile.
 _FAR_FEWER = 2.0 / 3.0
 _LEAST_RATE = 0.01
@@ -22,9 +23,9 @@ class ReadingsSeen(Mixin):
     It warns once of far sparser examples. Of denser ones it warns if the first layer conditions
     locally, and its flows then reach beyond the halos.
 
-    A reading is an observed entry. The model keeps two numbers. The first is what 99 % of the
-    examples in `adapt` have or exceed. The second is the mean over training steps of the fewest
-    readings in a batch, which is lower if training thins the series (`tfpn.augmentation.thin`).
+    A reading is an observed entry. The model keeps two numbers. The first is what 90 % of the
+    examples in `adapt` have or exceed. The second is the mean over training steps of what 90 % of a
+    batch have, which is lower if training thins the series (`tfpn.augmentation.thin`).
     """
 
     def _prepare_readings(self):
@@ -43,13 +44,15 @@ class ReadingsSeen(Mixin):
     def _adapt_readings(self, variance: Array) -> None:
         """Records the readings that `adapt` sees, from their variance [B, N, c]."""
         self._most_points = 0
+        self._told_of_readings = False
         number = np.isfinite(variance).sum((1, 2))
         self._readings.assign([np.quantile(number, _QUANTILE, method="lower"), np.inf])
 
     def _train_readings(self, variance: Tensor) -> None:
         """Records the readings of a training batch, from their variance [B, N, c]."""
         number = tf.math.count_nonzero(tf.math.is_finite(variance), axis=[1, 2], dtype=tf.float32)
-        fewest = tf.reduce_min(number)  # +inf on a replica without examples
+        place = tf.cast(_QUANTILE * tf.cast(tf.size(number), tf.float32), tf.int32)
+        fewest = tf.concat([tf.sort(number), [np.inf]], 0)[place]  # a replica may have no examples
         adapted, trained = tf.unstack(tf.convert_to_tensor(self._readings))
         step = tf.cast(self.optimizer.iterations, tf.float32)
         rate = tf.maximum(1.0 / tf.maximum(step, 1.0), _LEAST_RATE)
@@ -82,9 +85,9 @@ class ReadingsSeen(Mixin):
             return
         self._told_of_readings = True
         warnings.warn(
-            f"these examples have {number:.0f} readings, those in training had {seen:.0f} or more: "
-            "on far sparser data a model may be wrong and sure of it. Train it on thinned "
-            "series (tfpn.augmentation.thin).",
+            f"half of these examples have {number:.0f} readings or fewer, but nine in ten of "
+            f"those in training had {seen:.0f} or more: on far sparser data a model may be wrong "
+            "and sure of it. Train it on thinned series (tfpn.augmentation.thin).",
             stacklevel=stacklevel + 1,
         )
 

@@ -122,7 +122,8 @@ def _check_targets(recipe, model, data, refuse):
                 "works for classifiers only; leave it out"
             )
     ranges = recipe.sections["augmentation"]
-    if data.task == "field" and (ranges["thin"] or any(ranges[k] for k in _MOVES)):
+    changed = ranges["thin"], ranges["noise"], *(ranges[key] for key in _MOVES)
+    if data.task == "field" and any(changed):
         raise RecipeError("[augmentation] works for classifiers and regression only; leave it out")
 
 

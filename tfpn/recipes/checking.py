@@ -127,6 +127,12 @@ def _augmentation():
 
 
 def _check_augmentation(recipe, found):
+    if found["drop_channels"] and not found["thin"]:
+        origin = recipe.origin("augmentation", "drop_channels")
+        raise RecipeError(
+            f"{origin}: augmentation.drop_channels needs thin; give thin = [1.0, 1.0] to drop "
+            "channels alone"
+        )
     for key, value in found.items():
         try:
             if key == "thin" and value:
