@@ -4,7 +4,7 @@
     python -m benchmarks.serving.run --models superpixel-mnist --threads 1
 
 The models are stored ones: `superpixel-mnist` (75 points, 128 channels, 4 blocks, 9 operators) and
-`physionet2012-tuned` (75 times, 37 channels of which a fifth is read, 48 query points). Examples
+`physionet2012-tuned` (75 times, 37 channels of which a fifth is read, 24 query times). Examples
 are random, because the time depends on sizes alone. All ways take 32 examples at a time.
 
 The ways take turns, so that other work on the machine meets all of them. A ratio is the time of

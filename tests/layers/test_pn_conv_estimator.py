@@ -25,6 +25,7 @@ def test_many_probes_approach_the_exact_variance(name):
     for weight, other in zip(exact.trainable_weights, layer.trainable_weights, strict=True):
         weight.assign(other)
     exact.log_flow_unit.assign(layer.log_flow_unit)
+    exact.log_value_unit.assign(layer.log_value_unit)
     found, expected = layer(x, training=True), exact(x)
     np.testing.assert_allclose(found["values"], expected["values"], rtol=1e-11, atol=1e-11)
     seen = np.isfinite(expected["variance"])

@@ -107,7 +107,7 @@ def test_arrays_are_refused_before_the_first_step(given):
         for wrong, message in wrong_targets(good, outputs):
             with pytest.raises(ValueError, match=prefix + message):
                 call(wrong)
-        for weight in (np.nan, np.inf):
+        for weight in (np.nan, np.inf, -1.0):
             with pytest.raises(
                 ValueError, match=f"{prefix}sample_weight is {weight} for example 3"
             ):
@@ -166,7 +166,7 @@ def test_validation_data_of_another_form():
         with pytest.raises(error, match=f"^validation_data: .*{match}"):
             model.fit(x, y, validation_data=data, verbose=0)
     assert model.optimizer.iterations == 0
-    for weight in (np.nan, np.inf):
+    for weight in (np.nan, np.inf, -1.0):
         with pytest.raises(ValueError, match=f"class_weight is {weight} for the label 0"):
             model.fit(x, y, class_weight={0: weight})
 
@@ -199,7 +199,8 @@ def bad_batches(x, y):
         ((x, changed(y, 3.0), one), "does not take; it takes whole numbers from 0 to 2"),
         ((x, changed(y, -np.inf), one), "y is NaN or infinite"),
         ((x, changed(y, 0.5), one), "does not take; it takes whole numbers from 0 to 2"),
-        ((x, y, changed(one, np.nan)), "sample_weight is NaN or infinite"),
+        ((x, y, changed(one, np.nan)), "sample_weight is NaN, infinite or negative"),
+        ((x, y, changed(one, -1.0)), "sample_weight is NaN, infinite or negative"),
         ((bad, y, one), "values holds NaN or infinity where"),
     ):
         batch = tf.nest.map_structure(lambda array: array.astype("float32"), batch)

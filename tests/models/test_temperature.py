@@ -134,7 +134,8 @@ def test_errors():
         (y + 1, ValueError, "y is 2 for example 1; give class numbers from 0 to 1"),
         (y - 0.5, ValueError, "y is -0.5 for example 0"),
         (np.where(y, np.nan, 0), ValueError, "y is nan for example 1"),
-        (["a"] * EXAMPLES, TypeError, "y must be an array of class numbers"),
+        (["a"] * EXAMPLES, ValueError, "y holds texts; labels are whole numbers"),
+        (["0"] * EXAMPLES, ValueError, "y holds texts"),
     ):
         with pytest.raises(error, match=match):
             model.calibrate(x, bad)
@@ -142,6 +143,8 @@ def test_errors():
     model.calibrate(x, y[:, None])
     with pytest.raises(TypeError, match="x must be the model's input dict"):
         model.calibrate([x], y)
+    with pytest.raises(ValueError, match="offsets must be True or False, found 'no'"):
+        model.calibrate(x, y, offsets="no")
     options = {"num_outputs": 1, "channels": 2, "num_blocks": 1}
     with pytest.raises(ValueError, match="calibrate needs a classifier of two or more classes, or"):
         tfpn.models.PNCNN(None, **options).calibrate(x, y)

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn.checks import check_number
+from tfpn.checks import check_count, check_number
 from tfpn.contract import KEYS, check_observations
 from tfpn.models.shown import in_batches
 from tfpn.models.target_scale import warn_before_fit
@@ -185,7 +185,8 @@ class Checked(Mixin):
         x = self._checked(x)
         self._warn_of_readings(x, stacklevel=2)
         if isinstance(x, dict):
-            x, batch_size = in_batches(self, x, batch_size or 32), None
+            size = 32 if batch_size is None else check_count("batch_size", batch_size)
+            x, batch_size = in_batches(self, x, size), None
         return super().predict(x, batch_size, verbose, steps, callbacks)
 
     def _checked_validation(self, data):

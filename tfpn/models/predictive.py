@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn.checks import check_count
+from tfpn.checks import check_count, check_flag
 from tfpn.contract import KEYS, check_query
 from tfpn.math.uncertainty import UNCERTAINTY
 from tfpn.models.normal_head import normal_prediction
@@ -101,6 +101,7 @@ class Predictive(Mixin):
             raise TypeError(f"x must be the model's input dict, found {type(x).__name__}.")
         self._check_keys(x)
         x = self._check_query(x)
+        offsets = check_flag("offsets", offsets)
         if self._temperature is not None:
             calibrate_classifier(self, x, y, batch_size, offsets, verbose)
             return

@@ -208,7 +208,7 @@ def check_shape(
 
 
 def check_class_weight(weights: Any) -> None:
-    """Raises ValueError unless class weights are None, or finite numbers by label."""
+    """Raises ValueError unless class weights are None, or numbers of at least 0 by label."""
     if weights is None:
         return
     if not isinstance(weights, Mapping):
@@ -221,14 +221,15 @@ def check_class_weight(weights: Any) -> None:
             raise ValueError(
                 f"class_weight has the key {label!r}; keys are the labels 0, 1 and so on."
             )
-        if not (isinstance(weight, numbers.Real) and np.isfinite(float(weight))):
+        if not (isinstance(weight, numbers.Real) and 0.0 <= float(weight) < np.inf):
             raise ValueError(
-                f"class_weight is {weight!r} for the label {label}; give finite weights."
+                f"class_weight is {weight!r} for the label {label}; give finite weights of at "
+                "least 0."
             )
 
 
 def check_weights(weights: Any, examples: int, rule: Any, points: int | None = None) -> None:
-    """Raises ValueError for sample weights that are not finite, or whose shape has no meaning.
+    """Raises ValueError for sample weights below 0, not finite, or of a shape without meaning.
 
     Args:
         weights: from `read_targets`.
@@ -251,11 +252,11 @@ def check_weights(weights: Any, examples: int, rule: Any, points: int | None = N
                 f"{name} has the shape {weights.shape}; {rule.loss} takes "
                 f"{' or '.join(str(list(form)) for form in forms)} with this model's output."
             )
-    found = _first(~np.isfinite(weights))
+    found = _first(~(np.isfinite(weights) & (weights >= 0)))
     if found:
         raise ValueError(
-            f"{name} is {weights[found]} {_place(found)}; weights are finite: give 0 to leave an "
-            "entry out."
+            f"{name} is {weights[found]} {_place(found)}; weights are finite and not negative: "
+            "give 0 to leave an entry out."
         )
 
 
@@ -300,8 +301,9 @@ def assertions(y: Any, weights: Any, rule: Any) -> Any:
             )
     if weights is not None and weights.dtype.is_floating:
         want(
-            tf.math.is_finite(weights),
-            "sample_weight is NaN or infinite; give 0 to leave an entry out. First example:",
+            tf.math.is_finite(weights) & (weights >= 0),
+            "sample_weight is NaN, infinite or negative; give 0 to leave an entry out. First "
+            "example:",
         )
     return found
 

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from tfpn.models.targets import read_targets
 from tfpn.types import Array, ArrayLike, Model, Observations, Verbose
 
 
@@ -117,8 +118,8 @@ def fit_temperature(logits: Array, labels: Array, offsets: bool = False) -> tupl
 
 def _labels(y, examples, classes):
     try:
-        labels = np.asarray(y, np.float64)
-    except (TypeError, ValueError) as error:
+        labels = np.asarray(read_targets(np.asarray(y)), np.float64)
+    except TypeError as error:
         raise TypeError(f"y must be an array of class numbers: {error}.") from error
     if labels.shape == (examples, 1):
         labels = labels[:, 0]
