@@ -37,14 +37,18 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
+import time_series_fits
 import time_series_tables as tables
-from matplotlib.figure import Figure
 
 import tfpn
-from tfpn import evaluation, files, training
+from tfpn import augmentation, evaluation, files, training
 
-MOST_SHOWN = 6  # largest number of variables in the picture
 ABOUT = "about.json"  # variables, scales and classes of a model
+EPOCHS = {"classification": 12, "regression": 60}
+# A model of numbers trains and is calibrated on parts of the records, so that it knows what a
+# record lacks: a tenth of the readings to all, and 0.3 of the variables not read at all.
+KEEP, DROPPED = (0.1, 1.0), 0.3
+COPIES = 4  # of a record, to calibrate on
 
 
 class Part(NamedTuple):
@@ -147,33 +151,11 @@ def prepare(records, outcomes, box=None):
     return train, test, about
 
 
-def draw_fits(model, x, names, variables, scale, box):
-    """The Gaussian process of each variable for a few records, in the variables' units."""
-    shown = slice(MOST_SHOWN)
-    title = "fit and band of two standard deviations, without the noise of a reading"
-    if len(variables) > MOST_SHOWN:
-        title += f" ({MOST_SHOWN} of {len(variables)} variables)"
-    variables, (mean, std) = variables[shown], (array[shown] for array in scale)
-    query = np.linspace(*box, 200, dtype="float32")
-    fit = model.input_process(x, query[None, :, None])
-    middle = fit.mean().numpy()[:, shown] * std[:, None] + mean[:, None]
-    band = 2 * fit.stddev().numpy()[:, shown] * std[:, None]
-    figure = Figure(figsize=(4 * len(names), 2 * len(variables)), layout="constrained")
-    axes = figure.subplots(len(variables), len(names), squeeze=False, sharex=True, sharey="row")
-    for (row, column), panel in np.ndenumerate(axes):
-        low, high = (middle + sign * band for sign in (-1, 1))
-        panel.fill_between(query, low[column, row], high[column, row], alpha=0.3)
-        panel.plot(query, middle[column, row])
-        seen = np.isfinite(x["variance"][column, :, row])
-        readings = x["values"][column, seen, row] * std[row] + mean[row]
-        panel.plot(x["points"][column, seen, 0], readings, "k.")
-        panel.set_title(names[column] if row == 0 else "")
-        panel.set_ylabel(variables[row] if column == 0 else "")
-    for panel in axes[-1]:
-        panel.set_xlabel("time")
-        panel.locator_params(axis="x", nbins=5)  # otherwise long numbers overlap
-    figure.suptitle(title)
-    return figure
+def in_parts(x, y):
+    """Copies of the records, each with another part of its readings, and their outcomes."""
+    generators = map(np.random.default_rng, range(COPIES))
+    copies = [augmentation.thin(x, KEEP, rng, drop_channels=DROPPED) for rng in generators]
+    return {key: np.concatenate([copy[key] for copy in copies]) for key in x}, np.tile(y, COPIES)
 
 
 def build(outputs, variables, box):
@@ -188,11 +170,14 @@ def build(outputs, variables, box):
     )
 
 
-def train(model, x, y, epochs, loss, metrics=(), targets=None, **arguments):
+def train(model, x, y, epochs, loss, metrics=(), targets=None, parts=False, **arguments):
     model.adapt(x, targets)  # also takes the numbers' mean and spread, so outputs have their unit
-    model.compile(keras.optimizers.Adam(1e-2), loss, metrics=list(metrics))
-    batches = training.ShuffledBatches(x, y, 25, seed=0, by_length=True)
-    model.fit(batches, shuffle=False, epochs=epochs, verbose=2, **arguments)
+    thinning = {"thin": KEEP, "drop_channels": DROPPED} if parts else {}
+    batches = training.ShuffledBatches(x, y, 25, seed=0, by_length=True, **thinning)
+    rate = keras.optimizers.schedules.CosineDecay(1e-2, epochs * len(batches))
+    model.compile(keras.optimizers.Adam(rate), loss, metrics=list(metrics))
+    anew = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, _: batches.set_epoch(epoch))
+    model.fit(batches, shuffle=False, epochs=epochs, verbose=2, callbacks=[anew], **arguments)
 
 
 def fit_classes(part, classes, box, epochs):
@@ -228,9 +213,11 @@ def fit_numbers(part, box, epochs):
     )
     if not y[kept:].std() > 0:
         raise SystemExit(f"all outcomes of the training records are {y[-1]:g}: nothing to learn")
-    model = build({"num_classes": None, "num_outputs": 1}, part.x["values"].shape[-1], box)
-    train(model, fitted, y[kept:].astype("float32"), epochs, "mse", targets=y[kept:])
-    model.calibrate(held_out, y[:kept])
+    outputs = {"num_classes": None, "num_outputs": 1, "output": "normal"}  # means and variances
+    model = build(outputs, part.x["values"].shape[-1], box)
+    labels, loss = y[kept:].astype("float32"), tfpn.losses.GaussianNLL()
+    train(model, fitted, labels, epochs, loss, targets=y[kept:], parts=True)
+    model.calibrate(*in_parts(held_out, y[:kept]))
     return model
 
 
@@ -284,7 +271,7 @@ def write_predictions(folder, model, about, x, ids, outcomes):
     files.write(folder / "predictions.csv", file.getvalue())
     shown = {key: array[:3] for key, array in x.items()}
     scale = np.array(about["mean"]), np.array(about["std"])
-    figure = draw_fits(model, shown, ids[:3], about["variables"], scale, about["box"])
+    figure = time_series_fits.draw(model, shown, ids[:3], about["variables"], scale, about["box"])
     tfpn.figures.save(figure, folder / "fits.png")
 
 
@@ -343,7 +330,7 @@ def main(arguments=None):
         help="count each record's times from its first reading, where records share no clock",
     )  # fmt: skip
     parser.add_argument("--output", default="runs/own_time_series", metavar="FOLDER")
-    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--epochs", type=int, help="12 for classes and 60 for numbers by default")
     parser.add_argument("--records", type=int, default=300, help="to make up, without files")
     options = parser.parse_args(arguments)
     if options.model:
@@ -367,6 +354,7 @@ def main(arguments=None):
     else:
         records, outcomes = make_up(options.records, options.task)
     task = tables.read_task(outcomes, options.task)
+    epochs = EPOCHS[task] if options.epochs is None else options.epochs
     part, test, about = prepare(records, outcomes, options.box)
     about |= {"task": task, "from_start": options.from_start}
     tables.report_times(records, about["box"], options.from_start)
@@ -376,11 +364,11 @@ def main(arguments=None):
     keras.utils.set_random_seed(0)
     if task == "classification":
         classes = sorted(set(outcomes.values()))
-        model = fit_classes(part, classes, about["box"], options.epochs)
+        model = fit_classes(part, classes, about["box"], epochs)
         about |= {"classes": classes}
         figures = measure_classes(model, test, classes)
     else:
-        model = fit_numbers(part, about["box"], options.epochs)
+        model = fit_numbers(part, about["box"], epochs)
         figures = measure_numbers(model, part, test)
     print({key: round(value, 3) for key, value in figures.items()})
 

@@ -32,7 +32,7 @@ from matplotlib.figure import Figure
 import tfpn
 from benchmarks.physionet_parts import first
 from benchmarks.tables import append_rows, read_rows
-from tfpn import augmentation, recipes, training
+from tfpn import recipes, training
 from tfpn.training.batches import cut, lengths
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
@@ -42,8 +42,6 @@ import own_time_series
 LACKING = {"all": [], "without the pulse": [1], "without lactate": [0], "none at all": [0, 1, 2]}
 # Of the marginal likelihood in the loss; the first one is the models' default.
 WEIGHTS = (5e-5, 0.1, 1.0)
-# Of training and calibration on parts of the records.
-KEEP, DROPPED, COPIES = (0.1, 1.0), 0.3, 4
 RECORDS, TRAINING = 1200, 225  # made up, a quarter of them to test on; and used for training
 BATCH = 20  # records of one padded length
 COVERAGE = ("left_out", "outside_2_std", "root_mean_square", "median_of_squares")
@@ -106,13 +104,8 @@ def fitted(x, y, weight, options, seed=0):
     held = {key: array[:kept] for key, array in x.items()}
     held_y, thinning = y[:kept], {}
     if options.thinned:
-        thinning = {"thin": KEEP, "drop_channels": DROPPED}
-        copies = [
-            augmentation.thin(held, KEEP, np.random.default_rng(copy), drop_channels=DROPPED)
-            for copy in range(COPIES)
-        ]
-        held = {key: np.concatenate([copy[key] for copy in copies]) for key in held}
-        held_y = np.tile(held_y, COPIES)
+        thinning = {"thin": own_time_series.KEEP, "drop_channels": own_time_series.DROPPED}
+        held, held_y = own_time_series.in_parts(held, held_y)
     rest = {key: array[kept:] for key, array in x.items()}
     model.adapt(rest)
     labels = y[kept:].astype("float32")

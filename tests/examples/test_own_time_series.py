@@ -11,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 import own_time_series as example
+import time_series_fits
 import time_series_tables
 
 
@@ -341,7 +342,7 @@ def test_seven_variables_are_drawn_as_six():
     model = example.build({"num_classes": 2}, 7, (0.0, 6.0))
     model.adapt(x)
     scale = about["mean"], about["std"]
-    figure = example.draw_fits(model, x, ["a"], names, scale, (0.0, 6.0))
+    figure = time_series_fits.draw(model, x, ["a"], names, scale, (0.0, 6.0))
     assert [panel.get_ylabel() for panel in figure.axes] == names[:6]
     assert figure.axes[-1].get_xlabel() == "time"
     assert "two standard deviations, without the noise" in figure.get_suptitle()
