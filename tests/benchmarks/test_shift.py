@@ -5,7 +5,7 @@ import pytest
 import scipy.special
 
 import tfpn
-from benchmarks.shift import baselines, models, report, sets
+from benchmarks.shift import baselines, models, report, sets, stored
 from benchmarks.shift import run as shift
 
 
@@ -178,3 +178,17 @@ def test_a_model_of_this_library():
     model = models.fit("diagonal", False, data, data.train, 0, True, settings)
     logits = model.predict(x, verbose=0)
     assert logits.shape == (12, 2) and np.isfinite(scipy.special.softmax(logits, -1)).all()
+
+
+def test_trained_models_on_thinned_data():
+    """The rows agree with the metrics of the model's own probabilities."""
+    x, y = series(12, channels=1), np.arange(12) % 2
+    model = tfpn.models.PNCNN(2, spatial_dim=1, channels=2, num_blocks=1, pooling=(0, 1))
+    model.adapt(x)
+    model.get_layer("head").kernel.assign([[1.0, -1.0], [0.5, 2.0]])  # it starts at 0
+    whole, half = stored.measure(model, x, y, ("whole", "-50%"), together=True)
+    for row, given in ((whole, x), (half, sets.scenario("-50%", x, 0, True))):
+        p = model.predict_proba(given, verbose=0)[np.arange(12), y].astype(np.float64)
+        assert row["nll"] == pytest.approx(-np.mean(np.log(p)), abs=2e-5)  # rounded to 1e-5
+        assert row["examples"] == 12
+    assert whole["nll"] != half["nll"]

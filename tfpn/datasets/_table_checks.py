@@ -149,5 +149,5 @@ def check_variance(variance: Any, names: Sequence[str]) -> None:
     for number in variance if several else [variance]:
         if isinstance(number, bool) or not isinstance(number, Real):
             raise TypeError(f"variance: found {number!r}; give a number.")
-        if not 0.0 <= number < np.inf:
+        if not 0.0 <= float(number) < np.inf:
             raise ValueError(f"variance: found {number!r}; give finite numbers of at least 0.")
