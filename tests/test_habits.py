@@ -146,9 +146,9 @@ class TestLooking:
         model.summary(print_fn=lambda line: stream.write(line + "\n"))
         lines = stream.getvalue().splitlines()
         assert max(map(len, lines)) <= 100
-        # K basis operators, d = 1: kernel, bias, drifts, diffusions, their unit, two of the prior
+        # K basis operators, d = 1: kernel, bias, drifts, diffusions, two units, two of the prior
         # and noise
-        convolution = {"conv_1": 2 * 1 * 3 + 3 + 2 + 2 + 4, "conv_2": 2 * 3 * 3 + 3 + 2 + 2 + 4}
+        convolution = {"conv_1": 2 * 1 * 3 + 3 + 2 + 2 + 5, "conv_2": 2 * 3 * 3 + 3 + 2 + 2 + 5}
         for name, kind, parameters in (
             *((name, "PNConv", count) for name, count in convolution.items()),
             ("relu_1", "ProbReLU", 0),
@@ -157,9 +157,9 @@ class TestLooking:
         ):
             (line,) = (line for line in lines if f" {name} " in line)
             assert kind in line and f" {parameters} " in line
-        # The first block is frozen, and so is a unit; a normalisation trains two numbers a channel,
+        # The first block is frozen, and so are units; a normalisation trains two numbers a channel,
         # the pooling 3.
-        trainable = convolution["conv_2"] - 1 + 12 + 2 * 3 + 3 + 8
+        trainable = convolution["conv_2"] - 2 + 12 + 2 * 3 + 3 + 8
         assert any(f"Trainable params: {trainable} " in line for line in lines)
 
     def test_diagram(self, tuned):

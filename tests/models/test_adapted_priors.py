@@ -148,7 +148,7 @@ def test_warns_of_means_far_from_zero():
     """Beside a mean of 300 the prior's noise, 0.1 in truth, starts above that."""
     x = smooth(np.random.default_rng(1), channels=3)
     x["values"] += np.array([0.0, 300.0, 15.0], x["values"].dtype)
-    x["values"][..., 2] *= 1e-30
+    x["values"][..., 2] *= 1e-15
     model = series()
     with pytest.warns(UserWarning, match=r"means far from 0.*: 1 \(300, 2\.\d+\)\. The priors"):
         model.adapt(x)
