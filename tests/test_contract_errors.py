@@ -163,7 +163,8 @@ def test_series_once_transposed():
         (
             lambda x: {**x, "values": x["values"][..., :1], "variance": x["variance"][..., :1]},
             ValueError,
-            r"values: found 1 channels, expected 3; give values of the shape \[B, N, 3\]",
+            r"values: found 1 channels, expected 3; give values of the shape \[B, N, 3\], or build "
+            r"the model with in_channels=1",
         ),
         (
             lambda x: {**x, "points": changed(x["points"], (2, 4, 1), np.nan)},

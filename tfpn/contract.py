@@ -201,15 +201,15 @@ def check_form(
             f"{list(values.shape)} and {list(variance.shape)}; give [B, N, d], [B, N, c] and "
             f"[B, N, c] with the same B, N and c.{advice}"
         )
-    for key, name, expected in (
-        ("points", "spatial dimensions", spatial_dim),
-        ("values", "channels", channels),
+    for key, name, expected, argument in (
+        ("points", "spatial dimensions", spatial_dim, "spatial_dim"),
+        ("values", "channels", channels, "in_channels"),
     ):
         found = arrays[key].shape[-1]
         if expected is not None and found != expected:
             raise ValueError(
                 f"{key}: found {found} {name}, expected {expected}; give {key} of the shape "
-                f"[B, N, {expected}]."
+                f"[B, N, {expected}], or build the model with {argument}={found}."
             )
     return arrays
 

@@ -50,7 +50,7 @@ def test_the_order_of_channels_moves_with_the_weights(options):
     order = np.array([2, 0, 1])
     names = {"conv_1": ("kernel", "log_observation_noise")}
     if options.get("input_prior") != "shared":
-        names["conv_1"] += ("log_signal_std", "log_length_scale")
+        names["conv_1"] += ("log_signal_std", "log_length_scale", "log_value_unit")
     if options.get("missingness") == "intensity":
         names["conv_readings"] = ("kernel",)
     for layer, weights in names.items():
