@@ -48,7 +48,7 @@ def check_columns(frame: Any, names: Sequence[str]) -> None:
         if len(found) == 1 and (";" in found[0] or "\t" in found[0]):
             meant, advice = "", " Separate its cells by commas, and write 2.5 for two and a half."
         for other in frame.columns:
-            if frame[other].isin([missing[0]]).any():
+            if frame[other].isin([missing[0]]).to_numpy().any():
                 advice = (
                     f" Column {other!r} holds {missing[0]!r}, so the table has a row for each "
                     "reading: give each sensor a column of its own, as pandas' pivot_table does."

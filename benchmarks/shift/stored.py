@@ -47,7 +47,8 @@ def main(arguments=None):
         if part is None:
             recipes.override(recipe, f"data.data_dir={json.dumps(options.data_dir)}")
             part = recipes.load_data(recipe).test
-        x = {key: array[: options.limit] for key, array in part.x.items()}
+        x = recipes.model_inputs(model, part)
+        x = {key: array[: options.limit] for key, array in x.items()}
         together = model.get_config()["input_noise"] == "shared"
         tests = sets.scenarios("whole", x["values"].shape[-1], together)
         for row in measure(model, x, part.y[: options.limit], tests, together):

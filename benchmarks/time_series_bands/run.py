@@ -54,8 +54,7 @@ def residuals(model, x, share=0.2, seed=0):
     """Residuals of left-out readings divided by their standard deviations, a list by channel."""
     seen = np.isfinite(x["variance"])
     left_out = seen & (np.random.default_rng(seed).uniform(size=seen.shape) < share)
-    hidden = np.where(left_out, np.inf, x["variance"]).astype("float32")
-    kept = {**x, "variance": hidden}
+    kept = {**x, "variance": np.where(left_out, np.inf, x["variance"]).astype("float32")}
     noise = np.exp(2.0 * np.asarray(model.get_layer("conv_1").log_observation_noise))
     result = [[] for _ in range(seen.shape[-1])]
     for start in range(0, len(seen), BATCH):
@@ -158,13 +157,6 @@ def save(options, table, row):
     append_rows(options.output / f"{table}.csv", fields, [row])
 
 
-def observations(part, model):
-    """The input of a model: with the part's statics if it takes them."""
-    if "statics" not in model.inputs_dict:
-        return part.x
-    return {**part.x, "statics": part.statics, "statics_variance": part.statics_variance}
-
-
 def draw(rows, path):
     """Predicted standard deviations over errors, a line for each model, as means over seeds."""
     figure = Figure(figsize=(5, 4), layout="constrained")
@@ -191,7 +183,7 @@ def report_physionet(options):
     model, recipe = training.load_run(options.model)
     recipes.override(recipe, f"data.data_dir={json.dumps(options.data_dir)}")
     part = first(recipes.load_data(recipe).validation, options.records)
-    found = coverage(residuals(model, observations(part, model)))
+    found = coverage(residuals(model, recipes.model_inputs(model, part)))
     save(options, "bands", {"model": Path(options.model).name, **found})
 
 

@@ -5,6 +5,7 @@ import pytest
 
 import tfpn
 from benchmarks.time_series_bands import run as time_series_bands
+from tfpn import recipes
 
 
 def test_residuals_against_a_loop():
@@ -56,8 +57,7 @@ def test_a_model_with_statics_gets_them():
     options = {"in_channels": 1, "channels": 2, "num_blocks": 1, "query": 3, "pooling": (0, 1)}
     plain = tfpn.models.PNTimeSeries(**options)
     model = tfpn.models.PNTimeSeries(num_statics=2, **options)
-    assert time_series_bands.observations(part, plain) is x
-    given = time_series_bands.observations(part, model)
+    given = recipes.model_inputs(model, part)
     model.adapt(given)
     plain.adapt(x)
     # Statics do not enter the fits: both models have the same.

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tfpn import datasets
+from tfpn import datasets, tables
 
 
 def series(**columns):
@@ -62,5 +62,8 @@ def test_bad_variances(tmp_path, variance, error, match):
 
 def test_a_long_table_is_recognised(tmp_path):
     frame = series(sensor=["heat", "flow"] * 25, value=np.arange(50.0))
+    twice = pd.DataFrame([[1.0, 2.0]], columns=["id", "id"])
+    with pytest.raises(ValueError, match="no column 'heat'; the table has"):
+        tables.check_columns(twice, ["heat"])
     with pytest.raises(ValueError, match="Column 'sensor' holds 'heat', so the table has a row"):
         read(tmp_path, frame, values=["heat", "flow"])

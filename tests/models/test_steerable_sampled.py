@@ -189,3 +189,8 @@ def test_one_draw_has_no_distribution():
     model = small(num_samples=1, pooling=DISC)
     with pytest.raises(ValueError, match="num_samples=1: one draw has no spread"):
         model.predict_distribution(data())
+
+
+def test_seeds_of_numpy_are_whole_numbers():
+    layer = tfpn.layers.SteerablePNConv(1, seed=np.int64(3))
+    assert layer.get_config()["seed"] == 3 and isinstance(layer.seed, int)

@@ -91,8 +91,8 @@ class Columns:
 
 def _warn_of_unread(frame, column, read):
     """Warns of the examples of a table that hold no reading."""
-    named = dict.fromkeys(frame[column].dropna().tolist())
-    unread = [name for name in named if name not in set(read)]
+    known, named = set(read), dict.fromkeys(frame[column].dropna().tolist())
+    unread = [name for name in named if name not in known]
     if unread:
         shown = ", ".join(map(repr, unread[:3])) + (" ..." if len(unread) > 3 else "")
         warnings.warn(

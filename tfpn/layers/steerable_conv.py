@@ -225,8 +225,7 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
         self.constraint = check_choice("constraint", constraint, CONSTRAINTS)
         self.uncertainty = check_choice("uncertainty", uncertainty, steerable())
         self.use_bias = check_flag("use_bias", use_bias)
-        if seed is not None:
-            check_seed(seed)
+        seed = None if seed is None else check_seed(seed)
         # The weights' own seed: saved weights need none, but saved draws need the given one.
         self._weights_seed = random.randint(1, 2**31 - 1) if seed is None else seed
         self._take_draws(seed, stream, num_waves, num_samples, num_training_samples)
