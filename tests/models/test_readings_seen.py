@@ -8,6 +8,7 @@ import pytest
 from pncnn_support import LOSS
 
 import tfpn
+from tfpn.training import ShuffledBatches
 
 
 def series(examples=32, points=30, seed=0):
@@ -69,17 +70,15 @@ def test_not_where_training_had_as_few():
     x = series()
     labels = np.arange(32) % 2
     model = model_of(x)
-    rng = np.random.default_rng(0)
-    steps = [np.isfinite(x["variance"]).sum((1, 2))]
-    for _ in range(4):
-        thinned = tfpn.augmentation.thin(x, (0.1, 1.0), rng)
-        model.train_on_batch(thinned, labels)
-        steps.append(np.isfinite(thinned["variance"]).sum((1, 2)))
-    found = np.asarray(model._readings)
-    tenth = [np.quantile(number, 0.1, method="lower") for number in steps]
-    assert found[0] == tenth[0]
-    # A mean over so few steps; then each has a weight of a hundredth.
-    assert found[1] == pytest.approx(np.mean(tenth[1:]), rel=1e-5)
+    batches = ShuffledBatches(x, labels, 4, 0, by_length=True, thin=(0.1, 1.0))
+    numbers = []
+    for epoch in range(4):
+        batches.set_epoch(epoch)
+        for thinned, y in batches:  # each of examples with about as many readings
+            model.train_on_batch(thinned, y)
+            numbers.extend(np.isfinite(thinned["variance"]).sum((1, 2)))
+    assert len(numbers) == 4 * 32
+    assert model._least_readings() == np.quantile(numbers, 0.1, method="lower")
     assert warned(model, fewer(x, 0.2)) == []
     assert len(warned(model, fewer(x, 0.03))) == 1
     whole = model_of(x)
@@ -91,10 +90,13 @@ def test_models_of_before_can_be_read():
     """What is stored without the number of readings and the temperature."""
     x = series(4)
     model = model_of(x)
-    model._readings.assign([3.0, 2.0])
+    model._readings.assign([3.0, 2.0, *[np.inf] * 4095])
+    assert model._least_readings() == 2
     model.load_own_variables({})
     model.get_layer("temperature").load_own_variables({})
-    assert np.asarray(model._readings).tolist() == [3.0, 2.0]
+    assert model._least_readings() == 2
+    model.load_own_variables({"readings": np.array([5.0, 4.0])})
+    assert model._least_readings() == 4
     regression = tfpn.models.PNCNN(None, num_outputs=1, channels=2, num_blocks=1, pooling=(0, 1))
     regression.load_own_variables({"0": np.full((2, 1), 0.5)})
     with pytest.raises(ValueError, match="has 1 weights beside its layers', but the file has 0"):

@@ -9,12 +9,12 @@ import tensorflow as tf
 from tfpn.models.halo_reach import warn_of_halos
 from tfpn.types import Array, Mixin, Tensor
 
-# The quantile of the examples of `adapt` and of a batch. A few sparse examples do not teach a
-# network what to make of many.
+# The quantile of the examples. A few sparse examples do not teach a network what to make of many.
 _QUANTILE = 0.1
+# Batches may be of equal length, so one batch does not show what its neighbours hold.
+_LAST = 4096
 # The warning comes if half of the examples have fewer readings than this part of the quantile.
 _FAR_FEWER = 2.0 / 3.0
-_LEAST_RATE = 0.01
 
 
 class ReadingsSeen(Mixin):
@@ -23,16 +23,16 @@ class ReadingsSeen(Mixin):
     It warns once of far sparser examples. Of denser ones it warns if the first layer conditions
     locally, and its flows then reach beyond the halos.
 
-    A reading is an observed entry. The model keeps two numbers. The first is what 90 % of the
-    examples in `adapt` have or exceed. The second is the mean over training steps of what 90 % of a
-    batch have, which is lower if training thins the series (`tfpn.augmentation.thin`).
+    A reading is an observed entry. The model keeps what 90 % of the examples in `adapt` have or
+    exceed, and the numbers of readings of the last 4,096 training examples. These are lower if
+    training thins the series (`tfpn.augmentation.thin`).
     """
 
     def _prepare_readings(self):
         """Makes the state. Call it in the constructor."""
         # This is not a Keras weight: a clone by `keras.models.clone_model` has only its layers'.
         self._readings = tf.Variable(
-            [np.inf, np.inf],
+            np.full(1 + _LAST, np.inf),  # of `adapt`, and of training, the latest first
             trainable=False,
             dtype=tf.float32,
             name="readings",
@@ -46,18 +46,21 @@ class ReadingsSeen(Mixin):
         self._most_points = 0
         self._told_of_readings = False
         number = np.isfinite(variance).sum((1, 2))
-        self._readings.assign([np.quantile(number, _QUANTILE, method="lower"), np.inf])
+        least = np.quantile(number, _QUANTILE, method="lower")
+        self._readings.assign(np.append(least, np.full(_LAST, np.inf)))
 
     def _train_readings(self, variance: Tensor) -> None:
         """Records the readings of a training batch, from their variance [B, N, c]."""
         number = tf.math.count_nonzero(tf.math.is_finite(variance), axis=[1, 2], dtype=tf.float32)
-        place = tf.cast(_QUANTILE * tf.cast(tf.size(number), tf.float32), tf.int32)
-        fewest = tf.concat([tf.sort(number), [np.inf]], 0)[place]  # a replica may have no examples
-        adapted, trained = tf.unstack(tf.convert_to_tensor(self._readings))
-        step = tf.cast(self.optimizer.iterations, tf.float32)
-        rate = tf.maximum(1.0 / tf.maximum(step, 1.0), _LEAST_RATE)
-        mean = tf.where(tf.math.is_inf(trained), fewest, trained + rate * (fewest - trained))
-        self._readings.assign(tf.stack([adapted, tf.where(tf.math.is_inf(fewest), trained, mean)]))
+        adapted, trained = tf.split(tf.convert_to_tensor(self._readings), [1, _LAST])
+        self._readings.assign(tf.concat([adapted, tf.concat([number, trained], 0)[:_LAST]], 0))
+
+    def _least_readings(self) -> float:
+        """What 90 % of the examples have, in `adapt` or in training; inf if none were seen."""
+        adapted, *trained = self._readings.numpy()
+        known = [number for number in trained if np.isfinite(number)]
+        least = np.quantile(known, _QUANTILE, method="lower") if known else np.inf
+        return float(min(adapted, least))
 
     def _warn_of_readings(self, x: Any, stacklevel: int) -> None:
         """Warns if examples have far fewer readings than the model has seen, or far more points."""
@@ -79,7 +82,7 @@ class ReadingsSeen(Mixin):
         """Warns once if examples have far fewer readings than the model has seen."""
         if self._told_of_readings:
             return
-        seen = float(np.min(self._readings.numpy()))
+        seen = self._least_readings()
         number = np.median(np.isfinite(np.asarray(x["variance"])).sum((1, 2)))
         if not (np.isfinite(seen) and number < _FAR_FEWER * seen):
             return
@@ -108,4 +111,6 @@ class ReadingsSeen(Mixin):
         for place, weight in enumerate(weights):
             weight.assign(store[f"{place}"])
         if len(stored) < len(store.keys()):
-            self._readings.assign(store["readings"])
+            readings = np.asarray(store["readings"])  # older files hold two
+            missing = np.full(1 + _LAST - len(readings), np.inf)
+            self._readings.assign(np.append(readings, missing))
