@@ -29,8 +29,8 @@ from equivariance.representations import Representation
 MEMBER = ("kernel", "drift", "diffusion_factor")  # the parameters of an orbit's member
 KINDS = ("generic", "mirror", "center")
 MAX_SIZE = 200  # largest number of elements of a group
-# Initial drift and diffusion radius in units of the points' distance.
-DRIFT, DIFFUSION = 1.0, 0.5
+# Initial drift and diffusion radius in units of eight of the points' distances.
+DRIFT, DIFFUSION = 1.0 / 8.0, 0.5 / 8.0
 
 
 class DiffusionOrbits(Parameterization):
@@ -85,9 +85,9 @@ class DiffusionOrbits(Parameterization):
         Returns:
             A dict of float64 arrays: kernel [K, c_in, c_out], drift [K, d], diffusion_factor
             [K, d, d] and bias [c_out]. ``PNConv(c_out, num_basis=K)`` has weights of these names,
-            with lengths in units of its spacing. With these weights its mean commutes with the
-            group, given one noise for all channels or for each irreducible part. Its variances
-            commute for scalar channels.
+            with lengths in units of eight times its spacing. With these weights its mean commutes
+            with the group, given one noise for all channels or for each irreducible part. Its
+            variances commute for scalar channels.
         """
         values = self._read_one(values, "weights")
         found: list[tuple] = []

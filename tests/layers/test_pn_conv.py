@@ -33,13 +33,14 @@ def test_lattice_limit_is_conv2d():
     layer(x)
     kernel = np.asarray(conv2d.kernel)  # [row, column, in, out]
     offsets = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
-    layer.drift.assign(np.array(offsets))  # in units of the spacing
+    unit = layer.flow_unit(step)
+    layer.drift.assign(step / unit * np.array(offsets))
     layer.kernel.assign(np.stack([kernel[i + 1, j + 1] for i, j in offsets]))
     layer.bias.assign(rng.normal(size=filters))
     expected = np.asarray(expected) + np.asarray(layer.bias)
     output = {}
     for diffusion in (1e-3, 1e-6):  # standard deviations
-        layer.diffusion_factor.assign(np.tile(diffusion / step * np.eye(2), [9, 1, 1]))
+        layer.diffusion_factor.assign(np.tile(diffusion / unit * np.eye(2), [9, 1, 1]))
         output = layer(x)
         found = np.asarray(output["values"]).reshape(2, 7, 6, filters)[:, 1:-1, 1:-1]
         # Blurring changes f by diffusion^2 / 2 times its second derivatives, about 10 / l^2 = 160

@@ -185,4 +185,5 @@ def test_flows_start_at_the_step_if_channels_are_read_more_often(query, unit):
     model = tfpn.models.PNTimeSeries(in_channels=3, channels=2, num_blocks=1, query=query)
     model.adapt(x, fit_priors=False, verbose=0)
     # The spacing is that of points in float32.
-    assert np.exp(model.get_layer("conv_1").log_flow_unit) == pytest.approx(unit, rel=1e-5)
+    layer = model.get_layer("conv_1")
+    assert np.exp(layer.log_flow_unit) == pytest.approx(layer.flow_unit(unit), rel=1e-5)

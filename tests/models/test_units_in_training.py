@@ -64,7 +64,7 @@ def trained(case, unit, values=1.0):
     model.adapt(x)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     # At such a rate each step moves a drift by a twentieth of a spacing.
-    model.compile(keras.optimizers.Adam(0.05), loss)
+    model.compile(keras.optimizers.Adam(0.05 / 8), loss)
     # Keras would cast arrays to float32.
     batches = tf.data.Dataset.from_tensor_slices((x, np.arange(6) % 3)).batch(6)
     history = model.fit(batches, epochs=EPOCHS, shuffle=False, verbose=0)

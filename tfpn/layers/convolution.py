@@ -19,6 +19,9 @@ from tfpn.types import Config, Observations, Tensor
 LENGTH_PER_SPACING = 1.0
 DRIFT_PER_SPACING = 1.0
 DIFFUSION_PER_SPACING = 0.5
+# The length in which flows are learnt. In units of one spacing an optimiser's steps are so short
+# that drifts and diffusions hardly move in some hundred of them.
+UNIT_PER_SPACING = 8.0
 
 
 class GPConvolution(GPPosteriorLayer):
@@ -26,9 +29,9 @@ class GPConvolution(GPPosteriorLayer):
 
     Two stored numbers are not trained, so that the steps of an optimiser depend neither on the unit
     of the points nor on that of the values. The weights of the flows are in units of a length,
-    ``exp(log_flow_unit)``, which starts at the spacing. Those of the kernel are for values divided
-    by ``exp(log_value_unit)``, which is 1 until `adapt` measures it, of each channel with a prior
-    of its own. A subclass calls ``_build_units``, and sets its flows to their start by
+    ``exp(log_flow_unit)``, which is eight times the spacing. Those of the kernel are for values
+    divided by ``exp(log_value_unit)``, which is 1 until `adapt` measures it, of each channel with a
+    prior of its own. A subclass calls ``_build_units``, and sets its flows to their start by
     ``_reset_flows``.
     """
 
@@ -42,7 +45,7 @@ class GPConvolution(GPPosteriorLayer):
         self.log_flow_unit = self.add_weight(
             name="log_flow_unit",
             shape=(),
-            initializer=keras.initializers.Constant(np.log(self.spacing)),
+            initializer=keras.initializers.Constant(np.log(self.flow_unit(self.spacing))),
             trainable=False,
         )
         self.log_value_unit = self.add_weight(
@@ -75,15 +78,15 @@ class GPConvolution(GPPosteriorLayer):
         self.log_length_scale.assign(np.broadcast_to(length, self.log_length_scale.shape))
         self.start_flows(spacing)
 
-    def start_flows(self, unit: float) -> None:
-        """Sets flows and their unit to the start values for a length, and leaves the prior.
-
-        Args:
-            unit: the length, in units of the points; `set_spacing` takes the spacing.
-        """
-        unit = self._check_length("unit", unit)
-        self.log_flow_unit.assign(np.log(unit))
+    def start_flows(self, spacing: float) -> None:
+        """Sets flows and their unit to the start values for ``spacing``, and leaves the prior."""
+        spacing = self._check_length("spacing", spacing)
+        self.log_flow_unit.assign(np.log(self.flow_unit(spacing)))
         self._reset_flows()
+
+    def flow_unit(self, spacing: float) -> float:
+        """The length in which flows that start from ``spacing`` are learnt."""
+        return UNIT_PER_SPACING * spacing
 
     def _check_query(self, shape, points_shape):
         batch, _, dim = points_shape

@@ -3,7 +3,12 @@
 import numpy as np
 import tensorflow as tf
 
-from tfpn.layers.convolution import DIFFUSION_PER_SPACING, DRIFT_PER_SPACING, GPConvolution
+from tfpn.layers.convolution import (
+    DIFFUSION_PER_SPACING,
+    DRIFT_PER_SPACING,
+    UNIT_PER_SPACING,
+    GPConvolution,
+)
 from tfpn.spacing import lattice
 from tfpn.types import Tensor
 
@@ -29,8 +34,8 @@ class DriftDiffusions(GPConvolution):
         """The drifts beta [K, d] and diffusions Sigma [K, d, d] in units of the points.
 
         The weights ``drift`` and ``diffusion_factor`` (L of ``Sigma = L L^T``) are in units of a
-        length that is not trained, ``exp(log_flow_unit)``: the spacing that the layer was built
-        with or that `adapt` measured.
+        length that is not trained, ``exp(log_flow_unit)``: eight times the spacing that the layer
+        was built with or that `adapt` measured.
 
         Example:
 
@@ -38,7 +43,7 @@ class DriftDiffusions(GPConvolution):
         >>> layer = tfpn.layers.PNConv(2, 3, spacing=0.5, dtype="float64")
         >>> layer.build({key: (None, 9, 1) for key in ("points", "values", "variance")})
         >>> layer.drift.numpy().ravel().tolist()
-        [0.0, -1.0, 1.0]
+        [0.0, -0.125, 0.125]
         >>> np.round(layer.flow_parameters()[0], 9).ravel().tolist()
         [0.0, -0.5, 0.5]
         """
@@ -65,8 +70,9 @@ class DriftDiffusions(GPConvolution):
 
 
 def _initial_drift(shape, dtype):
-    return tf.constant(DRIFT_PER_SPACING * lattice(*shape), dtype)
+    return tf.constant(DRIFT_PER_SPACING / UNIT_PER_SPACING * lattice(*shape), dtype)
 
 
 def _initial_diffusion(shape, dtype):
-    return tf.constant(DIFFUSION_PER_SPACING * np.broadcast_to(np.eye(shape[-1]), shape), dtype)
+    radius = DIFFUSION_PER_SPACING / UNIT_PER_SPACING
+    return tf.constant(radius * np.broadcast_to(np.eye(shape[-1]), shape), dtype)

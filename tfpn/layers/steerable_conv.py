@@ -241,7 +241,8 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
         self._blocks = block_numbers(self._input, dim)
         self._build_prior(self._blocks[-1] + 1)
         initial = in_unit(
-            self._build_flows() if self.flows else self._build_generators(), self.spacing
+            self._build_flows() if self.flows else self._build_generators(),
+            self.flow_unit(self.spacing),
         )
         copies = count_copies(self._input, self.frequencies)
         self.kernels = {}

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfpn.layers.convolution import DIFFUSION_PER_SPACING, DRIFT_PER_SPACING
+from tfpn.layers.convolution import DIFFUSION_PER_SPACING, DRIFT_PER_SPACING, UNIT_PER_SPACING
 from tfpn.layers.steerable_flows import build_flow, generators_of
 from tfpn.math.kernels import Kernel, read_mixture
 from tfpn.math.steerable.fields import count_copies, part_channels, parts_of, width
@@ -48,8 +48,8 @@ class Generators(Mixin):
         return self._family.initial(
             self._weights_seed,
             count=self.num_basis,
-            transport=DRIFT_PER_SPACING,
-            spread=DIFFUSION_PER_SPACING,
+            transport=DRIFT_PER_SPACING / UNIT_PER_SPACING,
+            spread=DIFFUSION_PER_SPACING / UNIT_PER_SPACING,
         )
 
     def _initial_scale(self, initial, frequency):
@@ -89,6 +89,10 @@ class Generators(Mixin):
     def _harmonics(self):
         return harmonics_of(self.spatial_dim, self.group.flow_order(self.frequencies))
 
+    def flow_unit(self, spacing: float) -> float:
+        """The length in which flows are learnt: given flows are in units of the spacing."""
+        return spacing if self.flows else super().flow_unit(spacing)
+
     def _reset_flows(self):
         if self.flows:  # given flows keep their weights
             return
@@ -99,8 +103,9 @@ class Generators(Mixin):
         """The generators' C [K, r, r], B [K, d, r, r] and S [K, d, d, r, r] in float64.
 
         The indices are derivative(s), output, input, of the r channels of rho (``frequencies``).
-        Lengths are in the points' unit. The layer's weights, and ``flows``, are in units of the
-        spacing, ``exp(log_flow_unit)``.
+        Lengths are in the points' unit. The layer's weights are in units of
+        ``exp(log_flow_unit)``, eight times the spacing. Given ``flows`` are in units of the
+        spacing.
         """
         if self.flows:
             tensors = generators_of(self.flows)

@@ -191,7 +191,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         (`tfpn.fitting.fit_prior`). So it knows the signal, and not only the sampling. The pooling
         measures its integral in units of its region, or of the volume that the points fill. So
         neither predictions nor training depend on the unit of the points: drifts and diffusions are
-        learnt in units of the spacing. Nor do they depend on the unit of the values, of all
+        learnt in units of eight spacings. Nor do they depend on the unit of the values, of all
         channels together or, if each has its own prior, of each channel.
 
         A regression model also takes the targets' means and standard deviations. (A field that

@@ -63,7 +63,11 @@ class TimesStart(Mixin):
         if query != "union":
             step = (pooling[1] - pooling[0]) / query
             readers = [layer for layer, _ in self.blocks[0].convolutions]
-            finer = [layer for layer in readers if np.exp(np.asarray(layer.log_flow_unit)) < step]
+            finer = [
+                layer
+                for layer in readers
+                if np.exp(np.asarray(layer.log_flow_unit)) < layer.flow_unit(step)
+            ]
             if finer and _channel_spacing(data) < step:
                 for layer in finer:
                     layer.start_flows(step)
