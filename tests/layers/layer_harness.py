@@ -62,8 +62,11 @@ class Case:
 def perturb(layer, seed=1):
     """Moves every weight, so that no zero or one hides a mistake."""
     rng = np.random.default_rng(seed)
+    generators = list(getattr(layer, "generator_weights", {}).values())
     for weight in layer.weights:
-        weight.assign(np.asarray(weight) + rng.uniform(0.02, 0.1, weight.shape))
+        # These are in units of eight spacings: longer flows would be resolved less exactly.
+        scale = 0.125 if any(weight is flow for flow in generators) else 1.0
+        weight.assign(np.asarray(weight) + scale * rng.uniform(0.02, 0.1, weight.shape))
 
 
 def make_input(sporadic=False, dtype=np.float64, channels=2, seed=0):
