@@ -58,8 +58,8 @@ class ReadingsSeen(Mixin):
     def _least_readings(self) -> float:
         """What 90 % of the examples have, in `adapt` or in training; inf if none were seen."""
         adapted, *trained = self._readings.numpy()
-        known = [number for number in trained if np.isfinite(number)]
-        least = np.quantile(known, _QUANTILE, method="lower") if known else np.inf
+        known = np.extract(np.isfinite(trained), trained)
+        least = np.quantile(known, _QUANTILE, method="lower") if known.size else np.inf
         return float(min(adapted, least))
 
     def _warn_of_readings(self, x: Any, stacklevel: int) -> None:
