@@ -22,7 +22,7 @@ class Settings:
     batch: int = 32
     rate: float = 1e-2
     schedule: str = "cosine"
-    weight: float = 1.0 / 20000.0
+    weight: float = 0.1
     windows: int = 1
     clock: bool = False
     conditioning: str = "exact"

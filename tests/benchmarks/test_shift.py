@@ -6,7 +6,7 @@ import pytest
 import scipy.special
 
 import tfpn
-from benchmarks.shift import baselines, models, report, sets, stored
+from benchmarks.shift import baselines, models, report, sets, settings, stored
 from benchmarks.shift import run as shift
 
 
@@ -175,8 +175,8 @@ def test_report(tmp_path):
 def test_a_model_of_this_library():
     x = series(12, points=6, channels=2)
     data = sets.Set(sets.Part(x, np.arange(12) % 2), None, 2, np.linspace(0, 1, 5))
-    settings = models.Settings(channels=2, blocks=1, query=3, steps=2)
-    model = models.fit("diagonal", False, data, data.train, 0, True, settings)
+    small = models.Settings(channels=2, blocks=1, query=3, steps=2)
+    model = models.fit("diagonal", False, data, data.train, 0, True, small)
     logits = model.predict(x, verbose=0)
     assert logits.shape == (12, 2) and np.isfinite(scipy.special.softmax(logits, -1)).all()
 
@@ -195,3 +195,14 @@ def test_trained_models_on_thinned_data():
         assert row["nll"] == pytest.approx(-np.mean(np.log(p)), abs=2e-5)  # rounded to 1e-5
         assert row["examples"] == 12
     assert whole["nll"] != half["nll"]
+
+
+def test_held_out_series():
+    """Each series is either for training or held out, and both parts have all classes."""
+    x, y = series(20, channels=1), np.arange(20) % 2
+    train, held_out = settings.divided(sets.Part(x, y), split=3)
+    assert len(train.y) == 14 and np.all(np.bincount(held_out.y) == 3)
+    together = np.concatenate([train.x["values"], held_out.x["values"]])
+    assert np.array_equal(np.unique(together, axis=0), np.unique(x["values"], axis=0))
+    again = settings.divided(sets.Part(x, y), split=3)[1]
+    assert np.array_equal(held_out.x["values"], again.x["values"])

@@ -99,7 +99,8 @@ class PNTimeSeries(FieldPrediction, InputProcess, TimesStart, PNNetwork):
         num_samples, num_training_samples, num_waves: for "sampled", as in `PNCNN`.
         activation, normalization, kernel, spacing, observation_noise, feature_noise: as in `PNCNN`.
         conditioning, block_size, neighbors: as in `PNCNN`.
-        marginal_likelihood_weight: as in `PNCNN`.
+        marginal_likelihood_weight: as in `PNCNN`. With less than 0.1 the priors follow the task,
+            and the bands of `input_process` become too narrow.
         pooling: the box ``(start, end)`` of the stay, in units of the points, or "space".
         dtype: policy of the layers, as in `PNCNN`.
 
@@ -175,7 +176,7 @@ class PNTimeSeries(FieldPrediction, InputProcess, TimesStart, PNNetwork):
         conditioning: Literal["exact", "local"] = "exact",
         block_size: int = BLOCK_SIZE,
         neighbors: int | None = None,
-        marginal_likelihood_weight: float = 1.0 / 20000.0,
+        marginal_likelihood_weight: float = 0.1,
         pooling: Pooling = (0.0, 1.0),
         dtype: DType | None = None,
         name: str | None = None,

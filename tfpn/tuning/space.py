@@ -18,7 +18,7 @@ SPACE = {
     "model.length_per_spacing": {"min_value": 0.5, "max_value": 3.0, "sampling": "log"},
     "model.observation_noise": {"min_value": 0.01, "max_value": 1.0, "sampling": "log"},
     "model.feature_noise": {"min_value": 0.01, "max_value": 1.0, "sampling": "log"},
-    "model.marginal_likelihood_weight": {"min_value": 1e-5, "max_value": 0.1, "sampling": "log"},
+    "model.marginal_likelihood_weight": {"min_value": 1e-5, "max_value": 1.0, "sampling": "log"},
     "model.uncertainty": ["diagonal", "none", "sampled", "low_rank"],
     "training.learning_rate": {"min_value": 3e-4, "max_value": 3e-2, "sampling": "log"},
 }
