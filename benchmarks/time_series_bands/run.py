@@ -47,7 +47,7 @@ BATCH = 20  # records of one padded length
 COVERAGE = ("left_out", "outside_2_std", "root_mean_square", "median_of_squares")
 SETTINGS = ("uncertainty", "head", "thinned", "epochs", "seed")
 BANDS = ("model", *SETTINGS, "weight", *COVERAGE)
-REGRESSION = (*SETTINGS, "readings", "root_mean_square_error", "mean_std")
+REGRESSION = (*SETTINGS, "readings", "root_mean_square_error", "root_mean_variance", "mean_std")
 
 
 def residuals(model, x, share=0.2, seed=0):
@@ -141,11 +141,14 @@ def report_made_up(options):
             continue
         for name, channels in LACKING.items():
             predicted = model.predict_distribution(without(test, channels))
+            deviation = predicted.stddev().numpy() * unit
             error = predicted.mean().numpy()[:, 0] * unit + middle - test_y
             row = {
                 "readings": name,
                 "root_mean_square_error": round(float(np.sqrt(np.mean(np.square(error)))), 3),
-                "mean_std": round(float(np.mean(predicted.stddev())) * unit, 3),
+                # A mean square of errors is a mean of variances where the deviations are right.
+                "root_mean_variance": round(float(np.sqrt(np.mean(np.square(deviation)))), 3),
+                "mean_std": round(float(np.mean(deviation)), 3),
             }
             save(options, "regression", {**settings, **row})
 
@@ -165,7 +168,7 @@ def draw(rows, path):
     for row in rows:
         parts = "parts" if row["thinned"] == "True" else "whole records"
         name = f"{row['uncertainty']}, {row['head']}, {parts}, {row['epochs']} epochs"
-        point = float(row["root_mean_square_error"]), float(row["mean_std"])
+        point = float(row["root_mean_square_error"]), float(row["root_mean_variance"])
         models[name][row["readings"]].append(point)
     for (name, found), marker in zip(models.items(), itertools.cycle("osD^v")):
         points = np.array([np.mean(by_seed, axis=0) for by_seed in found.values()])
