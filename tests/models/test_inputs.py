@@ -197,3 +197,10 @@ def test_maps_of_no_query_points_are_empty(missingness, x):
     maps = model.feature_maps(x, x["points"][:1, :0])
     assert [found["values"].shape for found in maps] == 2 * [(2, 0, 3)]
     assert maps[0]["points"].shape == (2, 0, x["points"].shape[-1])
+
+
+def test_adapt_names_a_data_set_without_examples(x):
+    model = tfpn.models.PNCNN(2, in_channels=2, channels=3, num_blocks=1)
+    batches = tf.data.Dataset.from_tensor_slices(x).batch(2)
+    with pytest.raises(ValueError, match="adapt: the data set has no examples"):
+        model.adapt(batches.take(0))
