@@ -70,7 +70,8 @@ def test_death_in_hospital():
     tuned = [100 * float(r["test_auroc"]) for r in runs if r["configuration"] == "tuned"]
     others = [100 * float(r["test_auroc"]) for r in read("physionet_baselines/baselines.csv")]
     shown = row("Classify: death in hospital")
-    (ensemble,) = read("physionet_configurations/ensembles.csv")
+    ensembles = read("physionet_configurations/ensembles.csv")
+    (ensemble,) = (r for r in ensembles if r["configuration"] == "tuned")
     averaged = 100 * float(ensemble["test_auroc"])
     agree(shown[0], statistics.mean(tuned), statistics.stdev(tuned), averaged)
     agree(shown[1], max(others))

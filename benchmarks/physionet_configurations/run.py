@@ -56,6 +56,8 @@ CONFIGURATIONS = {
         *("model.variance_estimator=stochastic", "model.seed=0"),
     ),
     "48 query points": (TUNED, "model.query=48"),
+    "weight 0.1": (TUNED, "model.marginal_likelihood_weight=0.1"),
+    "learning rate 1.5e-3": (TUNED, "training.learning_rate=1.5e-3"),
     "thinned": (TUNED, "augmentation.thin=[0.3, 1.0]"),
     "all times queried": (TUNED, "model.query=union"),
     "no uncertainty": (TUNED, "model.uncertainty=none"),
