@@ -144,8 +144,8 @@ def first_examples(dataset: Any, count: int = 256) -> dict[str, Array]:
             break
     if not batches:
         raise ValueError(
-            "adapt: the data set has no examples; check its source, and that no filter, take or skip "
-            "leaves nothing."
+            "adapt: the data set has no examples; check its source, and that no filter, take or "
+            "skip leaves nothing."
         )
     size = max(batch["points"].shape[1] for batch in batches)
 
