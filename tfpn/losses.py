@@ -95,8 +95,8 @@ def _parts(y_true, y_pred):
     y_pred = floating(y_pred, "y_pred") if not tf.is_tensor(y_pred) else y_pred
     if not y_pred.shape.rank or y_pred.shape[-1] != 2:
         raise ValueError(
-            f"y_pred has the shape {tuple(y_pred.shape)}; give means and variances, [..., 2], such "
-            "as a model with output='field' predicts."
+            f"y_pred has the shape {tuple(y_pred.shape)}; give means and variances, [..., 2], "
+            "such as a model with output='normal' or output='field' predicts."
         )
     mean, variance = y_pred[..., 0], y_pred[..., 1]
     y = tf.cast(tf.convert_to_tensor(y_true), y_pred.dtype)

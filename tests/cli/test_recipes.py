@@ -183,7 +183,7 @@ def test_augmentation_is_optional_and_off_by_default():
         ("training.class_weight=[1.0, 2.0]", "found 2 numbers for 10 classes"),
         ("training.class_weight=3", "give a value of type list"),
         ("training.patience=-1", "give a number of epochs, or 0"),
-        ("training.monitor=val_f1", "give one of val_loss, val_accuracy, val_auroc"),
+        ("training.monitor=val_f1", "give one of val_loss, val_task_loss, val_accuracy"),
         ("training.monitor=[]", r"found \[\] \(list\); give a value of type str"),
         ("training.monitor=val_auroc", "which needs two classes, but the model has 10"),
     ],

@@ -34,6 +34,7 @@ class Training:
 # The choices of `monitor`, and whether a larger value is better ("max").
 MONITORS = {
     "val_loss": False,
+    "val_task_loss": False,
     "val_accuracy": True,
     "val_auroc": True,
     "val_average_precision": True,
