@@ -101,6 +101,38 @@ def test_other_dimensions_shift_and_scale(dim):
             jitter(x, np.random.default_rng(1), **{name: 0.1})
 
 
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_elastic_displacements_have_the_covariance_of_the_docstring(dim):
+    """Moments of 4,000 examples, within 5 standard errors of products of two displacements."""
+    x = example(dim, num_examples=1)
+    many = {key: np.repeat(array, 4000, axis=0) for key, array in x.items()}
+    moved = jitter(many, np.random.default_rng(1), elastic=0.04, elastic_length=0.5)
+    u = (moved["points"] - many["points"])[:, :5]
+    assert abs(u.mean(0)).max() < 5 * 0.04 / np.sqrt(4000)
+    apart = np.square(x["points"][0, :5, None] - x["points"][0, None, :5]).sum(-1)
+    expected = 0.04**2 * np.exp(-apart / (2 * 0.5**2))
+    for axis in range(dim):
+        products = u[:, :, None, axis] * u[:, None, :, axis]
+        error = products.std(0) / np.sqrt(4000)
+        assert (abs(products.mean(0) - expected) < 5 * error).all()
+    if dim > 1:
+        mixed = u[:, :, 0] * u[:, :, 1]
+        assert (abs(mixed.mean(0)) < 5 * mixed.std(0) / np.sqrt(4000)).all()
+
+
+def test_elastic_displacements_are_smooth_and_come_after_the_affine_map():
+    x = example()
+    affine = jitter(x, np.random.default_rng(1), **ALL)["points"]
+    bent = jitter(x, np.random.default_rng(1), **ALL, elastic=1e-3)["points"]
+    assert 1e-4 < np.abs(bent - affine)[:, :5].max() < 1e-2
+    far = jitter(x, np.random.default_rng(1), elastic=0.1, elastic_length=1e6)["points"]
+    shift = (far - x["points"])[:, :5]
+    np.testing.assert_allclose(shift, np.repeat(shift[:, :1], 5, 1), rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(far[:, 5:], x["points"][:, 5:])
+    with pytest.raises(ValueError, match="elastic_length: found 0; give a length above 0"):
+        jitter(x, np.random.default_rng(1), elastic_length=0)
+
+
 def test_an_example_without_observed_points():
     x = tfpn.observations(np.ones((1, 2, 2)), np.full((1, 2), np.nan))
     moved = jitter(x, np.random.default_rng(1), **ALL)

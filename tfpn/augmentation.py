@@ -11,6 +11,8 @@ import numpy as np
 from tfpn.contract import KEYS, check_observations
 from tfpn.types import Array, Observations, Tensor
 
+_WAVES = 16  # plane waves in an elastic displacement
+
 
 def jitter(
     x: Observations,
@@ -20,18 +22,23 @@ def jitter(
     shift: float = 0.0,
     scale: float = 0.0,
     shear: float = 0.0,
+    elastic: float = 0.0,
+    elastic_length: float = 0.25,
 ) -> dict[str, Array]:
-    """Moves the points of each example by a random affine map of its own.
+    """Moves the points of each example by a random map of its own, affine and elastic.
 
-    Let m be the mean of an example's observed points. A point p becomes A (p - m) + m + t, where
+    Let m be the mean of an example's observed points. A point p becomes A (p - m) + m + t + u(p),
+    where
 
         A = [[cos a, -sin a], [sin a, cos a]] [[1, h], [0, 1]] diag(s_1, s_2)        (d = 2)
         A = diag(s_1, ..., s_d)                                                (any other d)
 
     The numbers a, h, each coordinate of t and the logarithm of each s_i are drawn independently
     and uniformly from [-range, range]. Their ranges are `rotation`, `shear`, `shift` and `scale`.
-    Values and variances stay as they are. A point without an observed channel (padding) does not
-    move.
+    Each coordinate of the displacement u is a smooth random function: a sum of 16 plane waves with
+    random amplitudes, frequencies and phases. It has the mean 0 and the covariance
+    elastic^2 exp(-|p - q|^2 / (2 elastic_length^2)). Values and variances stay as they are. A point
+    without an observed channel (padding) does not move.
 
     Args:
         x: Observations, a dict of arrays "points" [B, N, d], "values" [B, N, c] and "variance"
@@ -41,6 +48,10 @@ def jitter(
         shift: Range of each coordinate of t, in the units of the points.
         scale: Range of log s_i. With 0.05 each axis shrinks or grows by up to about 5 %.
         shear: Range of h. For d = 2 only.
+        elastic: Standard deviation of each coordinate of u, in the units of the points. It should
+            be well below `elastic_length`, or the map folds.
+        elastic_length: Length scale of u, in the units of the points. The default is a quarter of
+            the unit square's side.
 
     Returns:
         Observations of the same shapes and dtypes: new points, and the arrays of values and
@@ -50,7 +61,7 @@ def jitter(
         TypeError, ValueError: if `x` are not observations (`tfpn.contract.check_observations`).
         TypeError: if a range is not a number.
         ValueError: if a range is negative, NaN or infinite; if `rotation` or `shear` is not 0 and d
-            is not 2; or if moved points are too large for their dtype.
+            is not 2; if `elastic_length` is 0; or if moved points are too large for their dtype.
 
     Example:
         >>> import numpy as np
@@ -63,8 +74,11 @@ def jitter(
         array([[0.5, 0. ]])
     """
     ranges = {"rotation": rotation, "shift": shift, "scale": scale, "shear": shear}
-    for name, value in ranges.items():
+    lengths = {"elastic": elastic, "elastic_length": elastic_length}
+    for name, value in (ranges | lengths).items():
         check_range(name, value)
+    if not elastic_length:
+        raise ValueError("elastic_length: found 0; give a length above 0, such as 0.25.")
     x = check_observations(x)
     points = x["points"]
     num_examples, _, dim = points.shape
@@ -83,6 +97,8 @@ def jitter(
     angle, skew = rng.uniform(-1, 1, (2, num_examples)) * [[rotation], [shear]]
     factors = np.exp(scale * rng.uniform(-1, 1, (num_examples, 1, dim)))
     offset = shift * rng.uniform(-1, 1, (num_examples, 1, dim))
+    if elastic:  # Drawn last, so that other draws do not depend on it.
+        offset = offset + elastic * _smooth(points - centre, elastic_length, rng)
     moved = (points - centre) * factors
     if dim == 2:
         cos, sin = np.cos(angle)[:, None], np.sin(angle)[:, None]
@@ -95,6 +111,15 @@ def jitter(
             f"The moved points are too large for {points.dtype}; give smaller ranges or points."
         )
     return {**x, "points": moved}
+
+
+def _smooth(points, length, rng):
+    """Random smooth functions of the points with unit variance, [B, N, d], one per coordinate."""
+    num_examples, _, dim = points.shape
+    frequencies = rng.standard_normal((num_examples, _WAVES, dim)) / length
+    phases = rng.uniform(0, 2 * math.pi, (num_examples, 1, _WAVES))
+    amplitudes = rng.standard_normal((num_examples, _WAVES, dim)) * math.sqrt(2 / _WAVES)
+    return np.cos(points @ frequencies.swapaxes(1, 2) + phases) @ amplitudes
 
 
 def thin(

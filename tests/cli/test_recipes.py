@@ -172,6 +172,7 @@ def test_augmentation_is_optional_and_off_by_default():
     recipes.override(recipe, "augmentation.rotation=1")
     assert recipes.resolve(recipe).sections["augmentation"] == {
         **{"rotation": 1.0, "shift": 0.0, "scale": 0.0, "shear": 0.0},
+        **{"elastic": 0.0, "elastic_length": 0.25},
         **{"thin": [], "whole": 0.125, "drop_channels": 0.0, "noise": 0.0},
     }
 

@@ -79,7 +79,8 @@ def test_observations_of_anything(x, values):
     ranges=st.fixed_dictionaries(
         {},
         optional={
-            k: st.floats(0, 2) | st.floats() for k in ("scale", "shift", "shear", "rotation")
+            k: st.floats(0, 2) | st.floats()
+            for k in ("scale", "shift", "shear", "rotation", "elastic", "elastic_length")
         },
     ),
 )

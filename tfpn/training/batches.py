@@ -71,6 +71,7 @@ class ShuffledBatches(keras.utils.PyDataset):
     ) -> None:
         super().__init__()
         self.x, self.y, self.batch_size, self.seed, self.ranges = x, y, batch_size, seed, ranges
+        self._moves = any(value for name, value in ranges.items() if name != "elastic_length")
         self.weights = weights
         self._thinning: dict[str, Any] = {
             "whole": whole,
@@ -118,7 +119,7 @@ class ShuffledBatches(keras.utils.PyDataset):
 
     def _changed(self, x, rng):
         """Augments some examples."""
-        if any(self.ranges.values()):
+        if self._moves:
             observations = {key: x[key] for key in KEYS}
             x = {**x, **augmentation.jitter(observations, rng, **self.ranges)}
         if self._keep:
