@@ -115,3 +115,31 @@ def test_outputs_over_draws():
         special.expit(single), special.expit(outputs[..., :1]).mean(1), rtol=1e-5
     )
     np.testing.assert_allclose(OverDraws()(outputs), outputs.mean(1), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("ending", ["keras", "weights.h5"])
+def test_a_loaded_model_draws_on(ending, tmp_path):
+    """It trains as the stored model does, bit for bit: its draws do not begin anew."""
+    x, y = data()
+    model, loaded = small(), small()
+    for one in (model, loaded):
+        one.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.train_on_batch(x, y)
+    path = tmp_path / f"model.{ending}"
+    if ending == "keras":
+        model.save(path)
+        loaded = keras.saving.load_model(path)
+    else:
+        model.save_weights(path)
+        loaded.optimizer.build(loaded.trainable_variables)
+        loaded.load_weights(path)
+    states = [
+        [layer.seed_generator.state.numpy() for layer in one.layers if hasattr(layer, "_next_seed")]
+        for one in (model, loaded)
+    ]
+    np.testing.assert_array_equal(*states)
+    assert states[0][0][1] > 0
+    losses = [one.train_on_batch(x, y) for one in (model, loaded)]
+    assert losses[0] == losses[1]
+    for found, expected in zip(loaded.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(found, expected)

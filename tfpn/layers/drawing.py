@@ -9,6 +9,7 @@ from tfpn.checks import check_count
 from tfpn.math.replicas import replica_id
 from tfpn.types import Config, Mixin, Tensor
 
+_STATE = "draws"  # the key under which files hold the generator's state
 # Offsets of the seed between streams, and between replicas.
 _STREAM = 1 << 12
 _REPLICA = 1 << 18
@@ -39,6 +40,19 @@ class Drawing(Mixin):
     def _start_drawing(self) -> None:
         """Makes the state by which training counts its steps."""
         self.seed_generator = keras.random.SeedGenerator(self.seed)
+
+    def save_own_variables(self, store: Any) -> None:
+        """Keras's, and how far training has drawn, which is no weight."""
+        super().save_own_variables(store)
+        generator = getattr(self, "seed_generator", None)
+        if generator is not None and generator.state.numpy()[1]:
+            store[_STATE] = generator.state.numpy()
+
+    def load_own_variables(self, store: Any) -> None:
+        """Keras's; after a file without the state, draws begin anew."""
+        if _STATE in store.keys():
+            self.seed_generator.state.assign(store[_STATE])
+        super().load_own_variables({key: store[key] for key in store.keys() if key != _STATE})
 
     def _next_seed(self, training: bool) -> Tensor:
         """A new seed in training, which differs between replicas; in prediction always the same."""
