@@ -1,5 +1,6 @@
 """SteerablePNCNN through what Keras offers: XLA, threads, half precision, seeds."""
 
+import logging
 import threading
 
 import keras
@@ -95,3 +96,19 @@ def test_one_seed_for_all_weights(model):
         np.testing.assert_array_equal(weight, other)
     kernels = [each.get_layer("conv_1").kernels[0].numpy() for each in (first, second)]
     assert np.any(kernels[0] != kernels[1])
+
+
+def test_training_logs_nothing():
+    """TensorFlow used to log that gradients of casts to complex numbers lose a part."""
+    logged = []
+    handler = logging.Handler()
+    handler.emit = lambda record: logged.append(record.getMessage())
+    logger = logging.getLogger("tensorflow")
+    logger.addHandler(handler)
+    network = small()
+    network.compile("sgd", LOSS)
+    try:
+        network.fit(data(), LABELS, epochs=1, verbose=0)
+    finally:
+        logger.removeHandler(handler)
+    assert not logged

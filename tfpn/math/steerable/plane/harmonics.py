@@ -200,7 +200,7 @@ class PlaneFlows(Flows):
         turns = np.exp(-1j * orders[..., None] * self._angles) * factors[:, None]
         turns *= np.array([1.0, 1.0j, -1.0, -1.0j])[np.abs(orders) % 4][..., None]
         found = tf.einsum("wea,aqke->kweq", tf.constant(turns), symbols)
-        return found * tf.cast(self._spectrum, found.dtype)
+        return found * _complex(self._spectrum)
 
     def spectra(self, group, windings):
         """Hankel transforms of a group's entries without the direction, ``D exp(-i q phi)``.
@@ -245,9 +245,14 @@ class PlaneFlows(Flows):
             entries = [group.entries[number] for number in numbers]
             symbols = self._symbols_of(entries, self.windings)
             factor = math.sqrt(entries[0].power) * weights
-            symbols *= tf.cast(factor, symbols.dtype)
+            symbols *= _complex(factor)
             symbols = tf.reshape(
                 tf.transpose(symbols, [0, 2, 1, 3]), [self.count * len(entries), -1]
             )
             total += tf.matmul(symbols, symbols, adjoint_b=True)
         return total
+
+
+def _complex(real):
+    """The same as complex numbers; the gradient of `tf.cast` would log a warning."""
+    return tf.complex(real, tf.zeros_like(real))
