@@ -1,14 +1,15 @@
 """A C16-equivariant CNN of the package escnn on turned digits, as pixels or as superpixels.
 
-    python benchmarks/turned_mnist/escnn_cnn.py TURNED/pixels.npz --fields 4
+    python benchmarks/turned_mnist/escnn_cnn.py TURNED/pixels.npz
 
 It needs an environment of its own, because a dependency of escnn 1.0.11 was compiled for NumPy 1:
 README.md has the commands. So this program imports nothing of tfpn. It reads what
 `benchmarks.turned_mnist.images` has written, trains, and adds a row to results.csv. The errors are
 those of the last epoch; validation did not choose it.
 
-Six convolutions with regular fields of C16, as in the documentation of escnn: batch normalisation
-and ReLU after each, three poolings, a maximum over the group, and two dense layers. ``--fields``
+Six convolutions with regular fields of C16, after an example in escnn's documentation: batch
+normalisation and ReLU after each, three poolings, a maximum over the group, a mean over the pixels
+that are left, and two dense layers. ``--fields``
 sets the number of regular fields in the first convolution, and so the number of parameters.
 """
 
@@ -88,9 +89,8 @@ def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("images", type=pathlib.Path, help="pixels.npz or superpixels.npz")
     parser.add_argument("--epochs", type=int, default=15)
-    parser.add_argument("--fields", type=int, default=3)
+    parser.add_argument("--fields", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1)
     default = pathlib.Path(__file__).parent / "results.csv"
     parser.add_argument("--output", type=pathlib.Path, default=default)
     return parser.parse_args(arguments)
@@ -99,7 +99,6 @@ def parse(arguments=None):
 def main(arguments=None):
     """Trains, tests and adds the row."""
     options = parse(arguments)
-    torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
     with np.load(options.images) as file:
         data = {key: torch.from_numpy(array) for key, array in file.items()}
@@ -125,7 +124,7 @@ def main(arguments=None):
             loss.backward()
             optimizer.step()
             schedule.step()
-            total += float(loss) * len(chosen)
+            total += loss.item() * len(chosen)
         error, nll = evaluate(network, data["x_validation"], data["y_validation"])
         seconds = (time.perf_counter() - start) / (epoch + 1)
         print(
