@@ -18,7 +18,7 @@ import tensorflow as tf
 import tfpn
 from tfpn import recipes, training
 from tfpn.cli import main
-from tfpn.training import read_log, run
+from tfpn.training import read_log, run, strategies
 from tfpn.training.callbacks import EpochSeconds
 from tfpn.training.strategies import is_chief
 
@@ -214,6 +214,34 @@ def test_workers_that_were_killed_end_like_one_device(start, tmp_path, one_devic
     assert [share["chief"] for share in shares] == [True, False]
     assert [[len(batch) for batch in share["seen"]] for share in shares] == [[3, 1], [2, 0]]
     assert sorted(sum((sum(share["seen"], []) for share in shares), [])) == list(range(EXAMPLES))
+
+
+def leave(index, ports, output):
+    """A worker of two. The first ends at its last message, before the other gets it."""
+    task = {"type": "worker", "index": index}
+    cluster = {"worker": [f"localhost:{port}" for port in ports]}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task})
+    strategy = training.make_strategy("multi-worker")
+    wait, waits = strategies.wait_for_all, []
+
+    def ends(strategy):
+        waits.append(index)
+        if index == 0 and len(waits) == 2:
+            os._exit(0)
+        wait(strategy)
+
+    with strategies.work_folder(strategy, output):
+        strategies.wait_for_all = ends
+        strategies.leave_together(strategy)
+    output.write_text("left")
+    os._exit(0)
+
+
+def test_a_worker_that_has_left_does_not_fail_the_others(start, tmp_path):
+    ports, output = free_ports(2), tmp_path / "output"
+    for worker in [start(leave, index, ports, output) for index in range(2)]:
+        processes.finish(worker)
+    assert output.read_text() == "left"
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"cluster": {"worker": ["a:1"]}, "task": 3}'])

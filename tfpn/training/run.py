@@ -126,7 +126,7 @@ def train(
                 if strategy is not tf.distribute.get_strategy():
                     model, _ = load_run(folder)  # one device measures it
                 result = _measured(recipe, folder, model, data)
-            strategies.wait_for_all(strategy)
+            strategies.leave_together(strategy)
     return result
 
 

@@ -128,3 +128,15 @@ def check_agreement(strategy: Any, epochs: int) -> None:
 def wait_for_all(strategy: Any) -> None:
     """Waits until all workers have called it."""
     check_agreement(strategy, 0)
+
+
+def leave_together(strategy: Any) -> None:
+    """Waits until all workers have called it, and does not fail because one of them has left.
+
+    A worker may end before its last message has reached the others. So all wait twice. Whoever
+    reaches the second wait knows that the others are done, and that a lost connection is one of
+    them leaving.
+    """
+    wait_for_all(strategy)
+    with contextlib.suppress(tf.errors.OpError):
+        wait_for_all(strategy)
