@@ -40,6 +40,7 @@ EXPERIMENTS = {
         (
             *("model.pooling=[0.0, 1.0]", "model.channels=24", "model.num_blocks=3"),
             *("data.limit=10000", "training.epochs=2"),
+            *("augmentation.elastic=0", "augmentation.thin=[]"),
         ),
         MODES,
         (0,),
