@@ -91,10 +91,10 @@ class Batches(keras.utils.PyDataset):
         order = np.random.default_rng((self.seed, self.epoch)).permutation(len(self.clouds.y))
         chosen = order[index * self.batch_size : (index + 1) * self.batch_size]
         rng = np.random.default_rng((self.seed, self.epoch, index))
-        some = type(self.clouds)(self.clouds.points[chosen], self.clouds.y[chosen])
+        some = self.clouds.chosen(chosen)
         if self.turn:
             some = some.turned(rng)
-        some = some.thinned(rng.uniform(*self.keep), rng)
+        some = some.thinned(rng.uniform(*self.keep, size=len(chosen)), rng)
         return given(self.name, some), some.y
 
     def on_epoch_end(self):

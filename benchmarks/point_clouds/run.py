@@ -63,10 +63,9 @@ def measure(name, turn, tests, options):
     rows = []
     for pose, kept in itertools.product(tests, KEPT):
         tested = clouds(TESTING, options.points, (options.seed, 1))
-        rng = np.random.default_rng((options.seed, 2))
         if pose == "turned":
-            tested = tested.turned(rng)
-        tested = tested.thinned(kept, rng)
+            tested = tested.turned(np.random.default_rng((options.seed, 2)))
+        tested = tested.thinned(kept, np.random.default_rng((options.seed, 3)))
         logits = model.predict(given(name, tested), batch_size=options.batch, verbose=0)
         found = classification_metrics(scipy.special.softmax(logits, axis=-1), tested.y)
         row = {
@@ -102,7 +101,7 @@ def main(arguments=None):
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument(
         "--keep", type=float, nargs=2, default=(1.0, 1.0), metavar=("LOW", "HIGH"),
-        help="part of the points that training keeps, anew in every step",
+        help="part of its points that each cloud keeps in training, anew in every epoch",
     )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0)
     default = pathlib.Path(__file__).parent / "results.csv"

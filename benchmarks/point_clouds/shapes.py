@@ -18,10 +18,15 @@ NOISE = 0.01  # standard deviation of each coordinate, for shapes that fit into 
 
 @dataclasses.dataclass(frozen=True)
 class Clouds:
-    """Points [B, N, 3] and class numbers [B]."""
+    """Points [B, N, 3], class numbers [B], and how many of its points each cloud has, [B]."""
 
     points: np.ndarray
     y: np.ndarray
+    counts: np.ndarray
+
+    def chosen(self, numbers):
+        """Some of the clouds."""
+        return Clouds(self.points[numbers], self.y[numbers], self.counts[numbers])
 
     def turned(self, rng):
         """Each cloud in a random pose, all rotations being equally likely."""
@@ -31,17 +36,29 @@ class Clouds:
         points = np.einsum("bij,bnj->bni", turns, self.points)
         return dataclasses.replace(self, points=points.astype(np.float32))
 
-    def thinned(self, share, rng):
-        """A random part of each cloud's points."""
-        kept = max(1, round(share * self.points.shape[1]))
-        order = np.argsort(rng.random(self.points.shape[:2]), axis=1)[:, :kept, None]
-        return dataclasses.replace(self, points=np.take_along_axis(self.points, order, axis=1))
+    def thinned(self, shares, rng):
+        """A random part of each cloud's points, of clouds that have all of theirs.
+
+        Args:
+            shares: of the points to keep, [B] or one for all.
+            rng: a `numpy.random.Generator`.
+        """
+        size = self.points.shape[1]
+        counts = np.maximum(1, np.rint(shares * size * np.ones(len(self.y))).astype(int))
+        order = np.argsort(rng.random(self.points.shape[:2]), axis=1)
+        # A cloud's first point stands for those that it lacks.
+        order = np.where(np.arange(size) < counts[:, None], order, order[:, :1])
+        order = order[:, : counts.max(), None]
+        points = np.take_along_axis(self.points, order, axis=1)
+        return dataclasses.replace(self, points=points, counts=counts)
 
     def observations(self):
         """The value 1 at every point, exact."""
         import tfpn
 
-        return tfpn.observations(self.points, np.ones_like(self.points[..., :1]), 0.0)
+        missing = np.arange(self.points.shape[1]) >= self.counts[:, None]
+        variance = np.where(missing, np.inf, 0.0).astype(np.float32)[..., None]
+        return tfpn.observations(self.points, np.ones_like(self.points[..., :1]), variance)
 
 
 def clouds(examples, points, seed):
@@ -59,7 +76,7 @@ def clouds(examples, points, seed):
         cloud -= cloud.mean(axis=0)
         cloud /= np.linalg.norm(cloud, axis=-1).max()
         found[example] = cloud + NOISE * rng.normal(size=cloud.shape)
-    return Clouds(found, labels)
+    return Clouds(found, labels, np.full(examples, points))
 
 
 def _mesh(name, rng):

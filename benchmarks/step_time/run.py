@@ -186,10 +186,9 @@ def measure(options, queue):
     shape = {key: options[key] for key in keys}
     rng = np.random.default_rng(0)
     examples = options["batch"] * options["steps"]
-    x = tfpn.observations(
-        rng.uniform(size=(examples, options["points"], 2)).astype("float32"),
-        rng.normal(size=(examples, options["points"], 1)).astype("float32"),
-    )
+    points = rng.uniform(size=(examples, options["points"], 2)).astype("float32")
+    # Smooth, as signals are: white noise would have a length scale far below the spacing.
+    x = tfpn.observations(points, np.sin(points @ np.array([[12.0], [5.0]], np.float32)))
     y = rng.integers(0, 10, size=examples)
     model = build(options)
     model.adapt(x)

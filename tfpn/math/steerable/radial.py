@@ -31,6 +31,9 @@ import numpy as np
 import scipy.special
 import tensorflow as tf
 
+from tfpn.math.fusion import fused
+from tfpn.math.shapes import reshape, sizes
+
 
 @dataclasses.dataclass(frozen=True)
 class Resolution:
@@ -103,19 +106,57 @@ def series_matrix(order, resolution, level, dim):
     return matrix * weights
 
 
-def waves(distance, parity, resolution, level):
-    """``cos(j theta)``, j = 0 ... J - 1, or ``sin(j theta)``, j = 1 ... J.
+def powers(distance, resolution, level):
+    """``exp(i k theta)`` for k from 0 to `_STEP`, and for its multiples below the series' terms.
+
+    Products of powers take two transcendental functions for each pair of points, and not one for
+    each term. TensorFlow computes those of float64 slowly.
 
     Args:
         distance: t [B, M, N]. Beyond the reach it is taken as the reach.
-        parity: 0 for cosines, 1 for sines.
         resolution: a `Resolution`.
         level: index of one of its series.
 
     Returns:
-        [B, M, J, N].
+        Real and imaginary parts of the first, then of the others, each [B, M, powers, N].
     """
     theta = tf.minimum(distance * (math.pi / resolution.reaches[level]), math.pi)
-    multiples = np.arange(resolution.terms[level])[:, None] + parity
-    angles = theta[:, :, None] * tf.constant(multiples, distance.dtype)
-    return tf.sin(angles) if parity else tf.cos(angles)
+    one = tf.cos(theta), tf.sin(theta)
+    first = [(tf.ones_like(theta), tf.zeros_like(theta)), one]
+    for _ in range(_STEP - 1):
+        first.append(_product(first[-1], one))
+    multiples = first[:1]
+    for _ in range(resolution.terms[level] // _STEP - 1):
+        multiples.append(_product(multiples[-1], first[-1]))
+    return [
+        tf.stack(part, axis=2) for some in (first, multiples) for part in zip(*some, strict=True)
+    ]
+
+
+_STEP = 12  # It divides the terms of all series.
+
+
+def _product(first, second):
+    """The product of two complex numbers, as real and imaginary part."""
+    (a, b), (c, d) = first, second
+    return a * c - b * d, a * d + b * c
+
+
+@fused
+def cosines(real, imaginary, outer_real, outer_imaginary):
+    """``cos(j theta)``, j = 0 ... J - 1, of `powers`: [B, M, J, N]."""
+    real, imaginary = (part[:, :, None, :_STEP] for part in (real, imaginary))
+    return _flat(outer_real[:, :, :, None] * real - outer_imaginary[:, :, :, None] * imaginary)
+
+
+@fused
+def sines(real, imaginary, outer_real, outer_imaginary):
+    """``sin(j theta)``, j = 1 ... J, of `powers`: [B, M, J, N]."""
+    real, imaginary = (part[:, :, None, 1:] for part in (real, imaginary))
+    return _flat(outer_real[:, :, :, None] * imaginary + outer_imaginary[:, :, :, None] * real)
+
+
+def _flat(products):
+    """[B, M, a, b, N] -> [B, M, a b, N]."""
+    batch, count, outer, inner, points = sizes(products)
+    return reshape(products, [batch, count, [outer, inner], points])

@@ -5,11 +5,12 @@ import functools
 import numpy as np
 import tensorflow as tf
 
+from tfpn.math.fusion import fusion, is_active
 from tfpn.math.shapes import reshape, sizes
-from tfpn.math.steerable.radial import waves
+from tfpn.math.steerable.radial import cosines, powers, sines
 
 
-def profiles(distance, flows, parity, orders, spectra):
+def profiles(distance, flows, orders, spectra):
     """Functions of the distance by their transforms at the nodes.
 
     The flows' reach decides which series. Waves are computed again for gradients: they are larger
@@ -18,24 +19,31 @@ def profiles(distance, flows, parity, orders, spectra):
     Args:
         distance: in units of the flows', [B, M, N], a constant.
         flows: `tfpn.math.steerable.flows.Flows`.
-        parity: of all orders, 0 for even and 1 for odd ones.
-        orders: for each group of profiles the orders of its E entries.
+        orders: for each group of profiles the orders of its E entries, of one parity.
         spectra: for each group [..., E, Q] in float64.
 
     Returns:
-        [B, M, rows, N] in the distance's dtype: the profiles of all groups after one another, each
-        in the order of the axes [..., E].
+        For each parity that occurs a pair: the numbers of its groups, and [B, M, rows, N] in the
+        distance's dtype, the profiles of these groups after one another, each in the order of the
+        axes [..., E].
     """
+    if not orders:
+        return []
     resolution, level = flows.resolution, flows.level
+    by_parity = [[i for i, some in enumerate(orders) if some[0] % 2 == parity] for parity in (0, 1)]
+    waves = [waves for waves, same in zip((cosines, sines), by_parity, strict=True) if same]
+    by_parity = [same for same in by_parity if same]
 
     def series(index, distance, spectra):
         tables = _Tables(orders, flows, index)
-        coefficients = [
-            tables.coefficients(part, some) for part, some in zip(spectra, orders, strict=True)
-        ]
-        # One product serves all groups, so the waves are read once.
-        coefficients = tf.cast(tf.concat(coefficients, axis=0), distance.dtype)
-        return tf.matmul(coefficients, waves(distance, parity, resolution, index))
+        angles = powers(distance, resolution, index)
+        found = []
+        for function, same in zip(waves, by_parity, strict=True):
+            coefficients = [tables.coefficients(spectra[i], orders[i]) for i in same]
+            # One product serves all groups, so the waves are read once.
+            coefficients = tf.cast(tf.concat(coefficients, axis=0), distance.dtype)
+            found.append(tf.matmul(coefficients, function(*angles)))
+        return tuple(found)
 
     def chosen(function):
         levels = range(len(resolution.terms))
@@ -43,18 +51,21 @@ def profiles(distance, flows, parity, orders, spectra):
 
     @tf.custom_gradient
     def apply(*spectra):
-        def gradient(upstream):
+        active = is_active()
+
+        def gradient(*upstream):
             def by_spectra(index):
-                with tf.GradientTape() as tape:
+                with fusion(active), tf.GradientTape() as tape:
                     tape.watch(spectra)
                     found = series(index, tf.cast(distance, flows.dtype), spectra)
-                return tape.gradient(found, spectra, tf.cast(upstream, flows.dtype))
+                given = [tf.cast(part, flows.dtype) for part in upstream]
+                return tape.gradient(found, spectra, given)
 
             return chosen(by_spectra)
 
         return chosen(lambda index: series(index, distance, spectra)), gradient
 
-    return apply(*spectra)
+    return list(zip(by_parity, apply(*spectra), strict=True))
 
 
 class _Tables:

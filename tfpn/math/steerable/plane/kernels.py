@@ -64,13 +64,7 @@ def _kernels(x, y, flows, orders, spectra, counts):
     for order, (cosine, sine) in harmonics.items():
         directions[order], directions[-order] = (cosine, sine), (cosine, -sine)
     found = [None] * len(orders)
-    for parity in (0, 1):
-        same = [i for i, some in enumerate(orders) if some[0] % 2 == parity]
-        if not same:
-            continue
-        profiles = profiles_of(
-            distance, flows, parity, [orders[i] for i in same], [spectra[i] for i in same]
-        )
+    for same, profiles in profiles_of(distance, flows, orders, spectra):
         turns = [
             tf.stack([directions[order][part] for order in orders[i]], axis=2)
             for i in same

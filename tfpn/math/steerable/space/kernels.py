@@ -128,13 +128,7 @@ def _slopes(offset, upstream, flows, spins, spectra):
 def _profiles(distance, flows, spins, spectra):
     """`tfpn.math.steerable.series.profiles` of both parities, [B, M, pairs K, N] for each L."""
     found = [None] * len(spins)
-    for parity in (0, 1):
-        same = [i for i, spin in enumerate(spins) if spin % 2 == parity]
-        if not same:
-            continue
-        together = profiles(
-            distance, flows, parity, [(spins[i],) for i in same], [spectra[i] for i in same]
-        )
+    for same, together in profiles(distance, flows, [(spin,) for spin in spins], spectra):
         sizes = [spectra[i].shape[0] * spectra[i].shape[1] for i in same]
         for i, part in zip(same, tf.split(together, sizes, axis=2), strict=True):
             found[i] = part
