@@ -40,7 +40,8 @@ class Clouds:
         """A random part of each cloud's points, of clouds that have all of theirs.
 
         Args:
-            shares: of the points to keep, [B] or one for all.
+            shares: of the points to keep, [B] or one for all. With one for all the result has
+                only so many points.
             rng: a `numpy.random.Generator`.
         """
         size = self.points.shape[1]
@@ -48,8 +49,9 @@ class Clouds:
         order = np.argsort(rng.random(self.points.shape[:2]), axis=1)
         # A cloud's first point stands for those that it lacks.
         order = np.where(np.arange(size) < counts[:, None], order, order[:, :1])
-        order = order[:, : counts.max(), None]
-        points = np.take_along_axis(self.points, order, axis=1)
+        if not np.ndim(shares):
+            order = order[:, : counts[0]]
+        points = np.take_along_axis(self.points, order[..., None], axis=1)
         return dataclasses.replace(self, points=points, counts=counts)
 
     def observations(self):

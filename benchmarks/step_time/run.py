@@ -187,7 +187,7 @@ def measure(options, queue):
     rng = np.random.default_rng(0)
     examples = options["batch"] * options["steps"]
     points = rng.uniform(size=(examples, options["points"], 2)).astype("float32")
-    # Smooth with noise, as signals are: white noise would have a length scale far below the spacing.
+    # Smooth with noise, as signals are. White noise would have a length scale below the spacing.
     values = np.sin(points @ [[12.0], [5.0]]) + 0.1 * rng.normal(size=(*points.shape[:2], 1))
     x = tfpn.observations(points, values.astype("float32"))
     y = rng.integers(0, 10, size=examples)
