@@ -9,9 +9,9 @@ those of the last epoch; validation did not choose it.
 
 Six convolutions with regular fields of C16, after an example in escnn's documentation: batch
 normalisation and ReLU after each, three poolings, a maximum over the group, a mean over the pixels
-that are left, and two dense layers. ``--fields``
-sets the number of regular fields in the first convolution, and so the number of parameters. With
-``--move`` each epoch moves, stretches and shears each image anew, as the recipes of tfpn do.
+that are left, and two dense layers. ``--fields`` sets the number of regular fields in the first
+convolution, and so the number of parameters. With ``--move`` each epoch moves, stretches and shears
+each image anew, as the recipes of tfpn do.
 """
 
 import argparse

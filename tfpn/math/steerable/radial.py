@@ -106,6 +106,9 @@ def series_matrix(order, resolution, level, dim):
     return matrix * weights
 
 
+_STEP = 12  # It divides the terms of all series.
+
+
 def powers(distance, resolution, level):
     """``exp(i k theta)`` for k from 0 to `_STEP`, and for its multiples below the series' terms.
 
@@ -131,9 +134,6 @@ def powers(distance, resolution, level):
     return [
         tf.stack(part, axis=2) for some in (first, multiples) for part in zip(*some, strict=True)
     ]
-
-
-_STEP = 12  # It divides the terms of all series.
 
 
 def _product(first, second):

@@ -30,19 +30,20 @@ def profiles(distance, flows, orders, spectra):
     if not orders:
         return []
     resolution, level = flows.resolution, flows.level
-    by_parity = [[i for i, some in enumerate(orders) if some[0] % 2 == parity] for parity in (0, 1)]
-    waves = [waves for waves, same in zip((cosines, sines), by_parity, strict=True) if same]
-    by_parity = [same for same in by_parity if same]
+    by_parity: dict[int, list[int]] = {}
+    for number, some in enumerate(orders):
+        by_parity.setdefault(some[0] % 2, []).append(number)
 
     def series(index, distance, spectra):
         tables = _Tables(orders, flows, index)
         angles = powers(distance, resolution, index)
         found = []
-        for function, same in zip(waves, by_parity, strict=True):
+        for parity, same in by_parity.items():
+            waves = sines(*angles) if parity else cosines(*angles)
             coefficients = [tables.coefficients(spectra[i], orders[i]) for i in same]
             # One product serves all groups, so the waves are read once.
             coefficients = tf.cast(tf.concat(coefficients, axis=0), distance.dtype)
-            found.append(tf.matmul(coefficients, function(*angles)))
+            found.append(tf.matmul(coefficients, waves))
         return tuple(found)
 
     def chosen(function):
@@ -65,7 +66,7 @@ def profiles(distance, flows, orders, spectra):
 
         return chosen(lambda index: series(index, distance, spectra)), gradient
 
-    return list(zip(by_parity, apply(*spectra), strict=True))
+    return list(zip(by_parity.values(), apply(*spectra), strict=True))
 
 
 class _Tables:
