@@ -13,6 +13,7 @@ generators.
     python -m benchmarks.step_time.run --conditioning exact local --exact-until 1200 \\
         --batch-points 30000 --points 75 150 300 600 1200 2400 4800 9600
     python -m benchmarks.step_time.run --model PNCNN SteerablePNCNN --profile
+    python -m benchmarks.step_time.run --model PNCNN SteerablePNCNN --dim 3 --channels 72 --copies 8
 
 With both kinds of conditioning each number of points is measured with the exact one, up to
 --exact-until, and with the local one, beside each other. --batch-points bounds the points of a
@@ -72,6 +73,7 @@ def build(options):
     if options["model"] == "SteerablePNCNN":
         return tfpn.models.SteerablePNCNN(
             10,
+            spatial_dim=options["dim"],
             copies=options["copies"],
             num_blocks=options["blocks"],
             num_basis=options["generators"],
@@ -80,6 +82,7 @@ def build(options):
         )
     return tfpn.models.PNCNN(
         10,
+        spatial_dim=options["dim"],
         channels=options["channels"],
         num_blocks=options["blocks"],
         num_basis=options["operators"],
@@ -186,9 +189,11 @@ def measure(options, queue):
     shape = {key: options[key] for key in keys}
     rng = np.random.default_rng(0)
     examples = options["batch"] * options["steps"]
-    points = rng.uniform(size=(examples, options["points"], 2)).astype("float32")
+    points = rng.uniform(size=(examples, options["points"], options["dim"])).astype("float32")
     # Smooth with noise, as signals are. White noise would have a length scale below the spacing.
-    values = np.sin(points @ [[12.0], [5.0]]) + 0.1 * rng.normal(size=(*points.shape[:2], 1))
+    values = np.sin(points[..., :2] @ [[12.0], [5.0]]) + 0.1 * rng.normal(
+        size=(*points.shape[:2], 1)
+    )
     x = tfpn.observations(points, values.astype("float32"))
     y = rng.integers(0, 10, size=examples)
     model = build(options)
@@ -318,6 +323,7 @@ def main(arguments=None):
     parser.add_argument(
         "--model", nargs="+", choices=["PNCNN", "SteerablePNCNN"], default=["PNCNN"]
     )
+    parser.add_argument("--dim", type=int, choices=(2, 3), default=2, help="of space")
     parser.add_argument("--points", type=int, nargs="+", default=[75])
     parser.add_argument("--batch", type=int, default=50)
     parser.add_argument("--channels", type=int, default=128, help="of PNCNN")
