@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 from layer_harness import assert_same, make_input, perturb
 
+import tfpn
 from tfpn.layers import GPNormalization
 
 
@@ -165,3 +166,19 @@ def test_fit_moves_the_averages_and_predict_uses_them():
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         GPNormalization(**arguments)
+
+
+@pytest.mark.parametrize(
+    "make", [tfpn.layers.GPNormalization, lambda: tfpn.layers.SteerableNormalization({0: 1})]
+)
+def test_huge_values_leave_the_averages_as_they_are(make):
+    layer = make()
+    values = np.zeros((2, 3, 1), "float32")
+    x = tfpn.observations(np.zeros((2, 3, 2)), values)
+    layer(x, training=True)
+    before = [w.numpy() for w in layer.weights]
+    values[0, 0] = 3e19  # float32 cannot hold its square
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a result that is not finite"):
+        layer({**x, "values": values}, training=True)
+    for weight, old in zip(layer.weights, before, strict=True):
+        np.testing.assert_array_equal(weight.numpy(), old)

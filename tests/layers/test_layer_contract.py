@@ -365,3 +365,14 @@ class TestBadInput:
         x = make_input()
         x["points"] = x["points"][..., :1]
         self.raises(CASES["conv"], True, x, "2 dimension", "points (3, 6, 1)")
+
+
+@every_case
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_points_that_are_no_numbers_raise(case, number):
+    x = make_input(case.sporadic)
+    points = x["points"].copy()
+    points[0, 0, 0] = number
+    x["variance"][0, 0] = 0.1  # observed
+    with pytest.raises(tf.errors.InvalidArgumentError, match="points|not finite"):
+        case.shared("float64")({**x, "points": points})

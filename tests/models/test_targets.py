@@ -381,3 +381,14 @@ def test_symbolic_lists_compose_as_in_keras():
     inputs = [keras.Input(tensor.shape[1:], name=tensor.name) for tensor in model.inputs]
     outer = keras.Model(dict(zip(model.inputs_dict, inputs, strict=True)), model(inputs))
     np.testing.assert_allclose(outer(x), model(x), rtol=1e-6)
+
+
+def test_a_loss_without_a_number_changes_no_weight():
+    model = tfpn.models.PNCNN(None, num_outputs=1, channels=2, num_blocks=1, spacing=0.3)
+    model.compile("adam", lambda y, outputs: tf.reduce_mean(tf.square(y - outputs)))
+    x = tfpn.observations(np.zeros((2, 1, 2)), np.zeros((2, 1, 1)), 0.1)
+    before = [weight.numpy() for weight in model.trainable_weights]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the loss is not finite"):
+        model.fit(x, np.array([0.0, 1e30]), verbose=0)  # float32 cannot hold its square
+    for weight, old in zip(model.trainable_weights, before, strict=True):
+        np.testing.assert_array_equal(weight.numpy(), old)

@@ -199,19 +199,21 @@ class GPLayer(keras.layers.Layer):
         layer's name.
         """
         output = {"points": points, "values": values, "variance": variance + infinite}
+        seen = tf.reduce_min(infinite, axis=-1, keepdims=True) == 0.0
+        found = tf.where(seen, points, 0.0), values, variance  # padding may lie anywhere
         if beside is None:
-            self._check_finite(values, variance)
+            self._check_finite(*found)
             return output
-        self._check_finite(values, variance, beside)
+        self._check_finite(*found, beside)
         return {**output, way.key: way.write(beside)}
 
     def _check_finite(self, *tensors):
         """Raises tf.errors.InvalidArgumentError if a sum over a tensor is not finite."""
         total = tf.add_n([tf.reduce_sum(channel_sum(tf.stop_gradient(t))) for t in tensors])
-        tf.debugging.check_numerics(
+        return tf.debugging.check_numerics(
             total,
             f"{type(self).__name__} {self.name!r} computed a result that is not finite: look for "
-            "NaN, infinity or huge numbers in its input's values, where observed, and its weights",
+            "NaN, infinity or huge numbers in its weights, and in its input where it is observed",
         )
 
     def _spec(self, shape, way=None, given=None, **others):

@@ -93,6 +93,9 @@ class GPNormalization(GPLayer):
         return self._output(points, values, variance, infinite, way, beside)
 
     def _update_averages(self, mean, spread, count):
+        # Averages that became infinite once would stay so.
+        with tf.control_dependencies([self._check_finite(spread)]):
+            mean, spread, count = map(tf.identity, (mean, spread, count))
         updates, updates_dtype = self._cast(self.updates), self.updates.dtype
         # The first batches have a plain mean, so that the initial values do not count.
         momentum = tf.minimum(updates / (updates + 1.0), self.momentum)

@@ -78,9 +78,11 @@ class Generators(Mixin):
                 kept += share * float(tf.reduce_mean(prior)) / width(frequency, self.spatial_dim)
         if kept < 1e-12:
             raise ValueError(
-                f"{type(self).__name__} {self.name!r}: no flow of rho with the frequencies "
-                f"{self.frequencies} leads from the input's fields {self._input} to the frequency "
-                f"{frequency}."
+                f"{type(self).__name__} {self.name!r}: no flow on the frequencies "
+                f"{self.frequencies} leads from the input's fields {self._input} to the output's "
+                f"frequency {frequency}. Give the input a field that couples to it, such as a "
+                "scalar (in_fields); name the frequencies between them (flow of a model, "
+                "frequencies of a layer); or leave the frequency out of the output."
             )
         inputs = self.num_basis * len(kind) * copies
         parts = len(self._weight_parts(frequency)) + 1

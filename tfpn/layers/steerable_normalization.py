@@ -103,6 +103,9 @@ class SteerableNormalization(FieldsMixin, GPLayer):
         return tf.zeros([0], self.algebra_dtype) if weight is None else self._cast(weight)
 
     def _update_averages(self, mean, spread, count):
+        # Averages that became infinite once would stay so.
+        with tf.control_dependencies([self._check_finite(spread)]):
+            mean, spread, count = map(tf.identity, (mean, spread, count))
         updates, updates_dtype = self._cast(self.updates), self.updates.dtype
         # The first batches have a plain mean, so that the initial values do not count.
         momentum = tf.minimum(updates / (updates + 1.0), self.momentum)

@@ -69,6 +69,10 @@ class Trainable(Mixin):
         With `tf.distribute` every replica has the loss of the whole batch, divided by the number of
         replicas as in Keras. A regression's loss compares targets and outputs in units of the
         targets' scale.
+
+        Raises:
+            tf.errors.InvalidArgumentError: in training, if the loss is not finite (not checked in
+                XLA-compiled functions). The trained weights then stay as they are.
         """
         if self._target_scale is not None:
             y, y_pred = self._target_scale.standardised(y, y_pred)
@@ -97,6 +101,12 @@ class Trainable(Mixin):
             task = tf.math.divide_no_nan(part, whole)
             total = (task + others) / replicas
         self._task_loss.update_state(task, sample_weight=size)
+        if training:  # gradients of such a loss would break all weights
+            total = tf.debugging.check_numerics(
+                total,
+                "the loss is not finite: look for huge numbers in values and targets, and lower "
+                "the learning rate if the weights have diverged",
+            )
         return total
 
     def compute_metrics(
