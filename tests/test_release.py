@@ -50,7 +50,9 @@ def sdist(tmp_path_factory):
 def installed(sdist, tmp_path_factory):
     folder = tmp_path_factory.mktemp("installed")
     with tarfile.open(sdist) as archive:
-        archive.extractall(folder / "unpacked", filter="data")
+        if hasattr(tarfile, "data_filter"):  # since Python 3.11.4
+            archive.extraction_filter = tarfile.data_filter
+        archive.extractall(folder / "unpacked")
     (source,) = (folder / "unpacked").iterdir()
     wheel = build("wheel", source, folder / "wheel")
     target = folder / "target"
