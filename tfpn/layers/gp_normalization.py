@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tfpn.checks import check_number, check_positive
 from tfpn.layers.base import GPLayer
+from tfpn.layers.running_averages import RunningAverages
 from tfpn.math.missing import observed_entries, penalty
 from tfpn.math.normalization import normalize
 from tfpn.math.uncertainty import carried_by
@@ -14,7 +15,7 @@ from tfpn.types import Config, Observations, Tensor
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class GPNormalization(GPLayer):
+class GPNormalization(RunningAverages, GPLayer):
     """Affine map per channel that gives a GP feature map zero mean and unit spread.
 
     ``values' = gamma (values - m) / q + beta`` and ``variance' = (gamma / q)^2 variance``. Here m
@@ -91,20 +92,6 @@ class GPNormalization(GPLayer):
             variance *= tf.square(scale)
         beside = way.affine(self._read_beside(way, observations), scale, values)
         return self._output(points, values, variance, infinite, way, beside)
-
-    def _update_averages(self, mean, spread, count):
-        # Averages that became infinite once would stay so.
-        with tf.control_dependencies([self._check_finite(spread)]):
-            mean, spread, count = map(tf.identity, (mean, spread, count))
-        updates, updates_dtype = self._cast(self.updates), self.updates.dtype
-        # The first batches have a plain mean, so that the initial values do not count.
-        momentum = tf.minimum(updates / (updates + 1.0), self.momentum)
-        for moving, batch in ((self.moving_mean, mean), (self.moving_variance, spread)):
-            old = self._cast(moving)
-            # A channel that the batch did not observe keeps its averages.
-            new = tf.where(count > 0.0, momentum * old + (1.0 - momentum) * batch, old)
-            moving.assign(tf.cast(new, moving.dtype))
-        self.updates.assign(tf.cast(updates + tf.cast(count > 0.0, updates.dtype), updates_dtype))
 
     def compute_output_spec(
         self, observations: Observations, weights: Tensor | None = None, training: bool = False

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tfpn.checks import check_number, check_positive
 from tfpn.layers.base import GPLayer
+from tfpn.layers.running_averages import RunningAverages
 from tfpn.layers.steerable_base import FieldsMixin, fields_config
 from tfpn.math.missing import observed_entries
 from tfpn.math.steerable.fields import block_numbers, read_fields
@@ -16,7 +17,7 @@ from tfpn.types import Config, FieldsLike, GroupLike, Observations, Tensor
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class SteerableNormalization(FieldsMixin, GPLayer):
+class SteerableNormalization(FieldsMixin, RunningAverages, GPLayer):
     """`GPNormalization` that commutes with rotations: a scale for each block, shifts for scalars.
 
     ``values' = gamma (values - m) / q + beta`` and ``variance' = (gamma / q)^2 variance``. Scalars
@@ -101,23 +102,6 @@ class SteerableNormalization(FieldsMixin, GPLayer):
     def _scalars(self, weight):
         """A weight for scalars, which is None if there are none."""
         return tf.zeros([0], self.algebra_dtype) if weight is None else self._cast(weight)
-
-    def _update_averages(self, mean, spread, count):
-        # Averages that became infinite once would stay so.
-        with tf.control_dependencies([self._check_finite(spread)]):
-            mean, spread, count = map(tf.identity, (mean, spread, count))
-        updates, updates_dtype = self._cast(self.updates), self.updates.dtype
-        # The first batches have a plain mean, so that the initial values do not count.
-        momentum = tf.minimum(updates / (updates + 1.0), self.momentum)
-        for moving, batch in ((self.moving_mean, mean), (self.moving_variance, spread)):
-            if moving is None:
-                continue
-            old, size = self._cast(moving), moving.shape[0]  # scalars come first
-            weight = momentum[:size]
-            new = weight * old + (1.0 - weight) * tf.stop_gradient(batch)
-            # A block that the batch did not observe keeps its averages.
-            moving.assign(tf.cast(tf.where(count[:size] > 0.0, new, old), moving.dtype))
-        self.updates.assign(tf.cast(updates + tf.cast(count > 0.0, updates.dtype), updates_dtype))
 
     def compute_output_spec(self, observations: Observations, training: bool = False) -> Any:
         return self._spec_like(observations, observations["values"].shape[-1])
