@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # type checkers do not follow `__getattr__`
         wrappers,
     )
     from tfpn.contract import observations
+    from tfpn.ordering import farthest_first
     from tfpn.symmetry import check_equivariance
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "distributions",
     "evaluation",
     "exporting",
+    "farthest_first",
     "figures",
     "grids",
     "layers",
@@ -63,7 +65,11 @@ __all__ = [
     "wrappers",
 ]
 
-_FUNCTIONS = {"check_equivariance": "tfpn.symmetry", "observations": "tfpn.contract"}
+_FUNCTIONS = {
+    "check_equivariance": "tfpn.symmetry",
+    "farthest_first": "tfpn.ordering",
+    "observations": "tfpn.contract",
+}
 _SUBMODULES = tuple(name for name in __all__ if name not in (*_FUNCTIONS, "__version__"))
 
 

@@ -42,7 +42,11 @@ def pncnn(clouds, options):
 
 
 def steerable(clouds, options):
-    """`SteerablePNCNN` in space, with about as many real channels."""
+    """`SteerablePNCNN` in space, with about as many real channels.
+
+    With ``query`` its blocks look at so many points of each cloud: the first ones, which are drawn
+    at random, as all are.
+    """
     from tfpn import models
 
     return _adapted(
@@ -50,6 +54,7 @@ def steerable(clouds, options):
             len(CLASSES),
             copies=max(1, options.channels // 9),  # spins 0, 1 and 2 have 9 components
             spatial_dim=3,
+            num_query=options.query,
             seed=options.seed,
             **_common(clouds, options),
         ),

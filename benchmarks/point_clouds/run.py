@@ -72,7 +72,7 @@ def measure(name, turn, tests, options):
             "model": name,
             "points": options.points,
             "channels": "" if name == "pointnet" else options.channels,
-            "query": options.query if name == "pncnn" else "",
+            "query": options.query if name != "pointnet" else "",
             "trained": "turned" if turn else "upright",
             "least": options.keep[0],
             "tested": pose,
@@ -96,7 +96,7 @@ def main(arguments=None):
     parser.add_argument("--points", type=int, default=1024)
     parser.add_argument("--channels", type=int, default=32)
     parser.add_argument("--blocks", type=int, default=3)
-    parser.add_argument("--query", type=int, help="points along each axis that blocks look at")
+    parser.add_argument("--query", type=int, help="points at which blocks look: along each axis, of SteerablePNCNN in all")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument(
@@ -110,7 +110,7 @@ def main(arguments=None):
     for name, turn in itertools.product(options.models, (False, True)):
         start = "turned" if turn else "upright"
         tests = [pose.split("/")[1] for pose in options.poses if pose.startswith(start)]
-        query = options.query if name == "pncnn" and options.query else ""
+        query = options.query if name != "pointnet" and options.query else ""
         found = (name, options.points, query, start, options.keep[0], options.seed, options.steps)
         key = tuple(map(str, found))
         done = {tuple(row[k] for k in KEY) for row in read_rows(options.output)}

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tolerance import rounding
 
 import tfpn
-from tfpn.layers import PNConv
+from tfpn.layers import PNConv, SteerablePNConv
 from tfpn.math.posterior import algebra
 
 pytestmark = pytest.mark.usefixtures("always_cut")
@@ -43,7 +43,7 @@ def layers(**options):
 def results(layer, x, query):
     """Mean, variance and loss, and gradients for the values and all weights."""
     values = tf.constant(x["values"])
-    upstream = tf.constant(np.random.default_rng(1).normal(size=(EXAMPLES, 1, 2)))
+    upstream = tf.constant(np.random.default_rng(1).normal(size=(EXAMPLES, 1, 1)))
     with tf.GradientTape() as tape:
         tape.watch(values)
         out = layer({**x, "values": values}, query)
@@ -73,6 +73,31 @@ def test_as_one_by_one(uncertainty, conditioning, own, common):
         results(layer, x, query) for layer in layers(uncertainty=uncertainty, **conditioning)
     )
     for one, other in zip(found, expected, strict=True):
+        assert one.shape == other.shape
+        np.testing.assert_allclose(one, other, **EXACT)
+
+
+@pytest.mark.parametrize("uncertainty", ["diagonal", "none"])
+@pytest.mark.parametrize(("own", "common"), [(True, True), (False, True), (False, False)])
+@pytest.mark.parametrize(("fields", "dim"), [({0: 1, 1: 1}, 2), ({1: 1}, 3)])
+def test_fields_as_one_by_one(fields, dim, own, common, uncertainty):
+    """Scalars and vectors, on the plane and in space."""
+    x, query, found = observations(common), None, []
+    if dim == 3:
+        x["points"] = np.concatenate([x["points"], x["points"][..., :1] ** 2], axis=-1)
+    if not own:
+        query = np.broadcast_to(np.random.default_rng(2).uniform(size=(1, 7, dim)), (3, 7, dim))
+    for together in (False, True):
+        keras.utils.set_random_seed(0)
+        layer = SteerablePNConv(
+            {0: 2} if dim == 2 else {0: 1, 1: 1},
+            1, in_fields=fields, frequencies=(0, 1), observation_noise=0.1, seed=0,
+            marginal_likelihood_weight=1.0, common_points=together, uncertainty=uncertainty,
+            spatial_dim=dim, dtype="float64",
+        )  # fmt: skip
+        layer.build({key: value.shape for key, value in x.items()})
+        found.append(results(layer, x, query))
+    for one, other in zip(*found, strict=True):
         assert one.shape == other.shape
         np.testing.assert_allclose(one, other, **EXACT)
 

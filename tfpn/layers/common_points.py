@@ -9,19 +9,25 @@ from tfpn.types import Mixin
 
 
 class CommonPoints(Mixin):
-    """Part of `PNConv`: all examples of a batch at once if they have the same points."""
+    """Part of the convolutions: all examples of a batch at once if they have the same points."""
 
     def _take_common_points(
-        self, common_points: bool, way: Uncertainty | type[Uncertainty]
+        self, common_points: bool, way: Uncertainty | type[Uncertainty], **needed: str
     ) -> None:
-        """Keeps the argument. Call it in the constructor, after the others."""
+        """Keeps the argument. Call it in the constructor, after the others.
+
+        Args:
+            common_points: the argument.
+            way: the layer's uncertainty.
+            needed: attributes of the layer, and the values that common points need.
+        """
         self.common_points = check_flag("common_points", common_points)
         if not self.common_points:
             return
-        for name, needed in (("noise", "shared"), ("variance_estimator", "exact")):
+        for name, value in needed.items():
             found = getattr(self, name)
-            if found != needed:
-                raise ValueError(f"common_points=True needs {name}={needed!r}, found {found!r}.")
+            if found != value:
+                raise ValueError(f"common_points=True needs {name}={value!r}, found {found!r}.")
         if not way.takes_common_points:
             raise ValueError(
                 "common_points=True needs uncertainty='diagonal' or 'none', found "

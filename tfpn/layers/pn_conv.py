@@ -217,7 +217,7 @@ class PNConv(CommonPoints, Conditioned, Drawing, DriftDiffusions):
                     "variance_estimator='stochastic' needs uncertainty='diagonal', found "
                     f"{self.uncertainty!r}."
                 )
-        self._take_common_points(common_points, way)
+        self._take_common_points(common_points, way, noise="shared", variance_estimator="exact")
         if way.draws or self.variance_estimator == "stochastic":
             self._start_drawing()
         self.use_bias = check_flag("use_bias", use_bias)

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfpn.checks import check_choice, check_count, check_flag
+from tfpn.layers.common_points import CommonPoints
 from tfpn.layers.conditioning import BLOCK_SIZE, Conditioned
 from tfpn.layers.convolution import GPConvolution
 from tfpn.layers.drawing import Drawing
@@ -53,7 +54,7 @@ NUM_BASIS = 2
 
 
 @keras.saving.register_keras_serializable(package="tfpn")
-class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvolution):
+class SteerablePNConv(CommonPoints, Conditioned, FieldsMixin, Generators, Drawing, GPConvolution):
     """Rotation-equivariant convolution of Gaussian process fields: ``sum_k W_k exp(M_k) f + bias``.
 
     The channels are fields on the plane or in space that turn with it
@@ -111,6 +112,7 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
         double_precision: whether a float32 layer computes in float64 inside, at up to three times
             the cost. Equivariance to rounding needs it if values are not smooth, as readings may
             be. Give False for features inside a network.
+        common_points: as in `PNConv`. It also needs conditioning="exact".
         conditioning, block_size, neighbors: as in `PNConv`. How points are cut into blocks does not
             turn with them, so "local" is equivariant up to its error.
         use_bias: adds a learnable constant to each output scalar (a constant vector would not
@@ -179,6 +181,7 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
         num_waves: int = 128,
         stream: int = 1,
         double_precision: bool = True,
+        common_points: bool = False,
         conditioning: Literal["exact", "local"] = "exact",
         block_size: int = BLOCK_SIZE,
         neighbors: int | None = None,
@@ -230,6 +233,8 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
         self._weights_seed = random.randint(1, 2**31 - 1) if seed is None else seed
         self._take_draws(seed, stream, num_waves, num_samples, num_training_samples)
         self._take_conditioning(conditioning, block_size, neighbors)
+        way = UNCERTAINTY[self.uncertainty]
+        self._take_common_points(common_points, way, noise="shared", conditioning="exact")
         if UNCERTAINTY[self.uncertainty].draws:
             self._start_drawing()
 
@@ -292,7 +297,11 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
         def flowed(observed, operator):
             given = {name: getattr(operator, name) for name in options}
             return convolve_fields(
-                observed, operator.query, with_variance=way.has_variance, **given
+                observed,
+                operator.query,
+                with_variance=way.has_variance,
+                common_points=self.common_points,
+                **given,
             )
 
         def convolved(query):
@@ -355,6 +364,7 @@ class SteerablePNConv(Conditioned, FieldsMixin, Generators, Drawing, GPConvoluti
             "constraint": self.constraint,
             "flows": self.flows and [keras.saving.serialize_keras_object(f) for f in self.flows],
             "uncertainty": self.uncertainty,
+            "common_points": self.common_points,
             "use_bias": self.use_bias,
             **self._group_config(),
         }

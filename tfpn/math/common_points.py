@@ -7,6 +7,7 @@ each other: values [1, N, e c] in place of [e, N, c].
 """
 
 import dataclasses
+from typing import Any
 
 import tensorflow as tf
 
@@ -37,34 +38,67 @@ def with_common_points(function, observed, operator, outputs):
         As ``function`` for the examples. Differentiating by points, variances or query points
         raises LookupError.
     """
-    batch, _, channels = axis_sizes(observed.values)
-    groups = _groups(observed, operator.query, batch)
-    if isinstance(groups, int) and groups == batch:
+    channels = axis_sizes(observed.values)[-1]
+    together = Together.of(observed, operator.query)
+    if together is None:
         return function(observed, operator)
-    copies = batch // tf.maximum(groups, 1)  # of an empty batch 0
+    at = dataclasses.replace(operator, query=together.first(operator.query))
+    mean, variance, nll = function(together.joint(observed), at)
+    mean = together.split(mean, outputs)
+    if variance is not None:
+        variance = tf.ensure_shape(together.repeat(variance), mean.shape)
+    return mean, variance, together.split(nll, channels)
 
-    def first(tensor):
-        return tf.raw_ops.PreventGradient(input=tensor[:groups], message=_NO_GRADIENT)
 
-    def split(tensor, axes):
+@dataclasses.dataclass(frozen=True)
+class Together:
+    """How a batch is computed: g groups of e examples each, where g is 1 or the batch's size.
+
+    Attributes:
+        batch: number of examples, g e.
+        groups: g.
+        copies: e.
+    """
+
+    batch: Any
+    groups: Any
+    copies: Any
+
+    @classmethod
+    def of(cls, observed, query):
+        """For these observations and query points; None if each example is computed alone."""
+        batch = axis_sizes(observed.values)[0]
+        groups = _groups(observed, query, batch)
+        if isinstance(groups, int) and groups == batch:
+            return None
+        return cls(batch, groups, batch // tf.maximum(groups, 1))  # of an empty batch 0
+
+    def first(self, tensor):
+        """That of each group's first example, [g, ...]."""
+        return tf.raw_ops.PreventGradient(input=tensor[: self.groups], message=_NO_GRADIENT)
+
+    def joint(self, observed):
+        """The observations of a group as those of one example with e times the channels."""
+        _, size, channels = axis_sizes(observed.values)
+        found = tf.reshape(observed.values, [self.groups, self.copies, size, channels])
+        values = tf.transpose(found, [0, 2, 1, 3])
+        return dataclasses.replace(
+            observed,
+            points=self.first(observed.points),
+            values=tf.reshape(values, [self.groups, size, self.copies * channels]),
+            variance=self.first(observed.variance),
+        )
+
+    def split(self, tensor, channels):
         """[g, ..., e c] -> [g e, ..., c]."""
         count, *between, _ = axis_sizes(tensor)
-        found = reshape(tensor, [count, *between, copies, axes])
+        found = reshape(tensor, [count, *between, self.copies, channels])
         order = [0, len(between) + 1, *range(1, len(between) + 1), len(between) + 2]
-        return reshape(tf.transpose(found, order), [batch, *between, axes])
+        return reshape(tf.transpose(found, order), [self.batch, *between, channels])
 
-    joint = dataclasses.replace(
-        observed,
-        points=first(observed.points),
-        values=_beside(observed.values, groups, copies),
-        variance=first(observed.variance),
-    )
-    at = dataclasses.replace(operator, query=first(operator.query))
-    mean, variance, nll = function(joint, at)
-    mean = split(mean, outputs)
-    if variance is not None:
-        variance = tf.ensure_shape(tf.repeat(variance, copies, axis=0), mean.shape)
-    return mean, variance, split(nll, channels)
+    def repeat(self, tensor):
+        """What all examples of a group share, for each of them: [g, ...] -> [g e, ...]."""
+        return tf.repeat(tensor, self.copies, axis=0)
 
 
 def _groups(observed, query, batch):
@@ -74,10 +108,3 @@ def _groups(observed, query, batch):
     points, query = observed.finite_points(), tf.stop_gradient(query)
     alike = [tf.reduce_all(tensor == tensor[:1]) for tensor in (points, observed.variance, query)]
     return tf.where(tf.reduce_all(tf.stack(alike)), tf.minimum(batch, 1), batch)
-
-
-def _beside(values, groups, copies):
-    """[g e, N, c] -> [g, N, e c]."""
-    _, size, channels = axis_sizes(values)
-    found = tf.reshape(values, [groups, copies, size, channels])
-    return tf.reshape(tf.transpose(found, [0, 2, 1, 3]), [groups, size, copies * channels])

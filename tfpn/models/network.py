@@ -184,15 +184,15 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         """Starts length scales, flows, signal and noise level from the data, before training.
 
         All convolutions and the pooling take the data's spacing, the median distance to the second
-        nearest neighbour. If the blocks look at a grid (``query``), the later layers take its step.
-        So do the flows of the first one if the step is longer than the spacing. The first
-        convolution sees the raw values, and takes their root mean square, too. With ``fit_priors``
-        it takes the length scale, signal and noise of the largest marginal likelihood
-        (`tfpn.fitting.fit_prior`). So it knows the signal, and not only the sampling. The pooling
-        measures its integral in units of its region, or of the volume that the points fill. So
-        neither predictions nor training depend on the unit of the points: drifts and diffusions are
-        learnt in units of eight spacings. Nor do they depend on the unit of the values, of all
-        channels together or, if each has its own prior, of each channel.
+        nearest neighbour. If blocks look at other points (``query``, ``num_query``), the later
+        layers take the spacing of those. So do the flows of the first one if it is the longer. The
+        first convolution sees the raw values, and takes their root mean square, too. With
+        ``fit_priors`` it takes the length scale, signal and noise of the largest marginal
+        likelihood (`tfpn.fitting.fit_prior`). So it knows the signal, and not only the sampling.
+        The pooling measures its integral in units of its region, or of the volume that the points
+        fill. So neither predictions nor training depend on the unit of the points: drifts and
+        diffusions are learnt in units of eight spacings. Nor do they depend on the unit of the
+        values, of all channels together or, if each has its own prior, of each channel.
 
         A regression model also takes the targets' means and standard deviations. (A field that
         rotates takes one deviation for all components, and no mean.) From then on its outputs,
@@ -278,7 +278,7 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         self._adapt_readings(data["variance"])
         first, *others = self.pn_layers
         self._start_first(first, data, fit_priors, verbose)
-        later = self._later_spacing(spacing)
+        later = self._later_spacing(data, spacing)
         if later > spacing:  # shorter flows would leave most readings between the places unseen
             first.start_flows(later)
             self._warn_of_narrow_halos(data, stacklevel=2)
@@ -299,8 +299,8 @@ class PNNetwork(Checked, Trainable, Predictive, ReadingsSeen, keras.Model):
         """The data for the first convolution."""
         return data
 
-    def _later_spacing(self, spacing):
-        """The spacing of the points of later layers, from that of the data."""
+    def _later_spacing(self, data, spacing):
+        """The spacing of the points of later layers, from the data and their spacing."""
         return spacing
 
     def _adapt_targets(self, data, targets):

@@ -353,7 +353,7 @@ class PNCNN(FieldPrediction, PNNetwork):
             field=field,
         )
 
-    def _later_spacing(self, spacing):
+    def _later_spacing(self, data, spacing):
         if self._config["query"] == OBSERVED:
             return spacing
         config = self._config

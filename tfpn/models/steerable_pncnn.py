@@ -7,7 +7,7 @@ import keras
 
 from tfpn.checks import check_count
 from tfpn.contract import KEYS
-from tfpn.layers import GatedReLU, SteerableMix, SteerableNormalization, SteerablePNConv
+from tfpn.layers import SteerablePNConv
 from tfpn.layers.conditioning import BLOCK_SIZE, CONDITIONED
 from tfpn.layers.steerable_base import check_seed, read_field_group
 from tfpn.layers.steerable_flows import copy_flow, is_flow
@@ -15,16 +15,12 @@ from tfpn.math.kernels import kernel_config
 from tfpn.math.steerable.fields import block_numbers, count_channels, sort_frequencies
 from tfpn.math.uncertainty import UNCERTAINTY, steerable
 from tfpn.models.arguments import check_arguments
-from tfpn.models.blocks import Block
-from tfpn.models.head import (
-    points_dtype,
-    pooled_outputs,
-    pooling_layer,
-    read_pooling,
-)
+from tfpn.models.first_points import first_observed
+from tfpn.models.head import points_dtype, pooled_outputs, pooling_layer, read_pooling
 from tfpn.models.inputs import network_inputs
 from tfpn.models.network import PNNetwork
 from tfpn.models.readout import FieldReadout
+from tfpn.models.steerable_blocks import field_block
 from tfpn.models.steerable_checks import (
     FieldInput,
     check_out_fields,
@@ -34,6 +30,7 @@ from tfpn.models.steerable_checks import (
     read_flow,
     read_types,
 )
+from tfpn.spacing import point_spacing
 from tfpn.types import (
     Config,
     Constraint,
@@ -119,6 +116,10 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             only, "sampled" draws of the fields (see above).
         num_samples, num_training_samples, num_waves: for "sampled", as in `PNCNN`.
         normalization: puts `SteerableNormalization` after each block.
+        num_query: at how many points the blocks are evaluated: at each example's first observed
+            ones, while the first convolution reads all. So many points cost little more. Give
+            points in random order, or spread out by `tfpn.farthest_first`. None is all points.
+        common_points: as in `PNCNN`, with conditioning="exact".
         kernel, spacing, input_noise, observation_noise, feature_noise, marginal_likelihood_weight,
             dtype: as in `PNCNN`. A kernel other than "rbf" takes some 12 times as long.
         conditioning, block_size, neighbors: as in `PNCNN`; "local" is equivariant up to its error.
@@ -189,6 +190,8 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
         num_training_samples: int = 1,
         num_waves: int = 128,
         normalization: bool = True,
+        num_query: int | None = None,
+        common_points: bool = False,
         kernel: KernelLike = "rbf",
         spacing: float = 0.1,
         input_noise: str = "shared",
@@ -223,6 +226,7 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
         pooling = read_pooling(pooling)
         check_out_fields(out_fields, num_classes, num_outputs, pooling)
         check_count("num_basis", num_basis)
+        num_query = None if num_query is None else check_count("num_query", num_query)
         seed = None if seed is None else check_seed(seed)
         given = {"in_fields": in_fields, "out_fields": out_fields, "fields": hidden}
         rho = read_flow(flow, hidden, given, acting)
@@ -238,6 +242,8 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             "num_training_samples": num_training_samples,
             "num_waves": num_waves,
             "normalization": normalization,
+            "num_query": num_query,
+            "common_points": common_points,
             "kernel": kernel_config(kernel),
             "spacing": spacing,
             "observation_noise": observation_noise,
@@ -273,6 +279,7 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
                 num_training_samples=num_training_samples,
                 num_waves=num_waves,
                 stream=number,
+                common_points=common_points and first,
                 double_precision=first,  # features are smooth enough for float32
                 seed=None if seed is None else seed + number,
                 group=acting.name,
@@ -286,7 +293,6 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             points_dtype(policy),
             query=out_fields is not None,
         )
-        common = {"group": acting.name, "dtype": dtype}
         x, fields, blocks = {key: inputs[key] for key in KEYS}, in_fields, []
         for number in range(1, num_blocks + 1):
             last = number == num_blocks and out_fields is None
@@ -294,24 +300,15 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             if last:
                 new_fields = [[0, count_channels(hidden, spatial_dim)]]
 
-            def following(number=number, fields=new_fields):
-                layers = [
-                    GatedReLU(fields, name=f"relu_{number}", **common),
-                    SteerableMix(
-                        # The normalisation takes constants away.
-                        fields,
-                        in_fields=fields,
-                        train_bias=not normalization,
-                        name=f"mix_{number}",
-                        **common,
-                    ),
-                ]
-                if not normalization:
-                    return layers, None
-                name = f"norm_{number}"
-                return layers, SteerableNormalization(fields, name=name, **common)
-
-            block = Block(convolution(number, f"conv_{number}", new_fields, fields), following)
+            block = field_block(
+                number,
+                convolution(number, f"conv_{number}", new_fields, fields),
+                new_fields,
+                normalization=normalization,
+                num_query=num_query if number == 1 else None,
+                group=acting.name,
+                dtype=dtype,
+            )
             blocks.append(block)
             x, fields = block.connect(x), new_fields
         calibrated = readout_input = pool = head = None
@@ -347,6 +344,12 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             trainable=trainable,
         )
         self._readout_input = readout_input
+
+    def _later_spacing(self, data, spacing):
+        number = self._config["num_query"]
+        if number is None:
+            return spacing
+        return point_spacing(*first_observed(data, number))
 
     @property
     def finite_variance(self) -> bool:

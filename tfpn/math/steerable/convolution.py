@@ -31,6 +31,7 @@ import tensorflow as tf
 from tfpn.checks import require_rank
 from tfpn.math.arguments import read_observed
 from tfpn.math.channels import mix_channels
+from tfpn.math.common_points import Together
 from tfpn.math.coupled import read_generator
 from tfpn.math.missing import penalty
 from tfpn.math.posterior import Fixed
@@ -188,6 +189,7 @@ def _convolve_fields(
     bias,
     with_variance,
     order=None,
+    common_points=False,
 ):
     dtype = observed.values.dtype
 
@@ -211,6 +213,10 @@ def _convolve_fields(
             f"frequencies must include all those of fields_in {fields_in} and fields_out "
             f"{fields_out}, found {frequencies}."
         )
+    together = Together.of(observed, query) if common_points else None
+    if together is not None:
+        observed, query = together.joint(observed), together.first(query)
+        points = observed.points
     kinds = parts_of(frequencies, dim)
     outs = {kinds[m]: m for m, _ in fields_out}
     copies = count_copies(fields_in, frequencies)
@@ -219,7 +225,7 @@ def _convolve_fields(
     )
     of_parts = part_channels(fields_in, frequencies, dim)
     all_groups = harmonics.groups(tuple(outs), tuple(of_parts))
-    parts = _Parts(observed.posterior(), of_parts, dim)
+    parts = _Parts(observed.posterior(), of_parts, dim, together)
     cross = [harmonics.kernels(query, parts.points, term, all_groups) for term in flows]
     responses: dict[int, list[Tensor]] = {out: [] for out in outs.values()}
     mixed_variance: dict[int, list[Tensor]] = {out: [] for out in outs.values()}
@@ -245,6 +251,8 @@ def _convolve_fields(
     if with_variance:
         blocks = {out: tf.nn.relu(tf.add_n(found)) for out, found in mixed_variance.items()}
         variance = tf.cast(spread_blocks(blocks, fields_out, dim), dtype)
+        if together is not None:
+            variance = tf.ensure_shape(together.repeat(variance), mean.shape)
     return tf.cast(mean, dtype), variance, nll
 
 
@@ -317,11 +325,20 @@ def concatenated(response):
 
 
 class _Parts:
-    """The posterior of the channels of each group."""
+    """The posterior of the channels of each group.
 
-    def __init__(self, posterior, of_parts, dim):
+    Args:
+        posterior: of all channels.
+        of_parts: the channels of each part of rho.
+        dim: d.
+        together: `tfpn.math.common_points.Together` of the examples that the posterior has beside
+            each other, or None.
+    """
+
+    def __init__(self, posterior, of_parts, dim, together=None):
         self.points = posterior.points
         self._posterior, self._of_parts, self._dim = posterior, of_parts, dim
+        self._together, self._count = together, sum(map(len, of_parts.values()))
         self._nll = {}
 
     def copies(self, group):
@@ -343,7 +360,7 @@ class _Parts:
             block.
         """
         channels = group.channels(self._of_parts)
-        posterior = self._posterior.select(channels)
+        posterior, together = self._posterior.select(self._beside(channels)), self._together
         explained = None
         if with_variance:
             mean, explained, nll = posterior.condition(Fixed(kernel))
@@ -351,8 +368,17 @@ class _Parts:
             explained = explained[:, :, : self.copies(group)]
         else:
             mean, nll = posterior.mean(Fixed(kernel))
+        if together is not None:
+            mean, nll = (together.split(tensor, len(channels)) for tensor in (mean, nll))
         self._nll.update(zip(channels, tf.unstack(nll, axis=-1), strict=True))
         return mean, explained
+
+    def _beside(self, channels):
+        """The numbers of the channels, of all examples that stand beside each other."""
+        if self._together is None:
+            return channels
+        starts = self._count * tf.range(self._together.copies)
+        return tf.reshape(starts[:, None] + tf.constant(channels), [-1])
 
     def mix_variance(self, prior, explained, mixing):
         """``sum_c mixing_c (prior - explained)``, [B, M, n_out].

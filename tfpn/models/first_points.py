@@ -1,0 +1,105 @@
+"""The first observed points of each example, at which a network's blocks may be evaluated."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfpn.checks import check_count
+from tfpn.layers.base import GPLayer
+from tfpn.math.missing import missing_mask, penalty
+from tfpn.models.blocks import Block
+from tfpn.types import Array, Config, Observations, Tensor
+
+
+def first_observed(data: Observations, number: int) -> tuple[Array, Array]:
+    """Points and variances of each example's first observed points.
+
+    Args:
+        data: the observations dict of arrays.
+        number: how many points; examples with fewer are filled up with unobserved ones.
+
+    Returns:
+        Points [B, min(number, N), d] and variances [B, min(number, N), c].
+
+    Example:
+
+    >>> points = np.arange(3.0).reshape(1, 3, 1)
+    >>> variance = np.array([[[np.inf], [0.0], [0.0]]])
+    >>> first_observed({"points": points, "variance": variance}, 2)[0].ravel().tolist()
+    [1.0, 2.0]
+    """
+    unseen = ~np.isfinite(data["variance"]).any(axis=-1)
+    order = np.argsort(unseen, axis=1, kind="stable")[:, :number, None]
+    points, variance = (
+        np.take_along_axis(np.asarray(data[key]), order, axis=1) for key in ("points", "variance")
+    )
+    return points, variance
+
+
+class _First(GPLayer):
+    """Base of the layers here; ``number`` is that of the points."""
+
+    def __init__(self, number: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.number = check_count("number", number)
+
+    def _chosen(self, variance, *tensors):
+        """Entries of the tensors [B, N, ...] at the first observed points."""
+        unseen = missing_mask(tf.reduce_min(penalty(variance), axis=-1))
+        order = tf.argsort(unseen, axis=1, stable=True)[:, : self.number]
+        return [tf.gather(tensor, order, batch_dims=1) for tensor in tensors]
+
+    def _count(self, observations):
+        count = observations["points"].shape[1]
+        return None if count is None else min(count, self.number)
+
+    def get_config(self) -> Config:
+        return {**super().get_config(), "number": self.number}
+
+
+class FirstPoints(_First):
+    """Each example's first ``number`` observed points [B, M, d], 0 in place of missing ones."""
+
+    def call(self, observations: Observations) -> Tensor:
+        points, _, variance = self._unpack(observations)
+        points, infinite = self._chosen(variance, points, penalty(variance))
+        seen = tf.reduce_min(infinite, axis=-1, keepdims=True) == 0.0
+        return tf.where(seen, points, 0.0)
+
+    def compute_output_spec(self, observations: Observations) -> Any:
+        batch, _, dim = observations["points"].shape
+        return keras.KerasTensor((batch, self._count(observations), dim), self.algebra_dtype)
+
+
+class UnobservedPlaces(_First):
+    """Features at the points of `FirstPoints`, unobserved at those that examples do not have."""
+
+    def call(self, features: Observations, observations: Observations) -> dict[str, Tensor]:
+        (infinite,) = self._chosen(observations["variance"], penalty(observations["variance"]))
+        infinite = self._cast(tf.reduce_min(infinite, axis=-1, keepdims=True))
+        return {**features, "variance": features["variance"] + infinite}
+
+    def compute_output_spec(self, features: Observations, observations: Observations) -> Any:
+        return self._spec_like(features, features["values"].shape[-1])
+
+
+class FirstPointsBlock(Block):
+    """The first block of a network that looks at the first points of each example.
+
+    Args:
+        convolution, following: as in `Block`.
+        number: number of points.
+        dtype: of the layers.
+    """
+
+    def __init__(self, convolution: Any, following: Any, number: int, dtype: Any) -> None:
+        super().__init__(convolution, following)
+        self._places = FirstPoints(number, dtype=dtype, name="first_points")
+        self._mark = UnobservedPlaces(number, dtype=dtype, name="unobserved_places")
+
+    def convolve(self, given: Any, query: Tensor | None = None) -> Any:
+        if query is not None:
+            return self.convolution(given, query)
+        return self._mark(self.convolution(given, self._places(given)), given)
