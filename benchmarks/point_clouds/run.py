@@ -96,7 +96,11 @@ def main(arguments=None):
     parser.add_argument("--points", type=int, default=1024)
     parser.add_argument("--channels", type=int, default=32)
     parser.add_argument("--blocks", type=int, default=3)
-    parser.add_argument("--query", type=int, help="points at which blocks look: along each axis, of SteerablePNCNN in all")
+    parser.add_argument(
+        "--query",
+        type=int,
+        help="points at which blocks look: along each axis, of SteerablePNCNN in all",
+    )
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument(

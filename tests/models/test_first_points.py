@@ -1,5 +1,7 @@
 """Networks that read all points and look at the first ones."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -125,6 +127,19 @@ def test_fields_and_their_maps():
 def test_refuses(number):
     with pytest.raises(ValueError, match="num_query must be a positive whole number"):
         tfpn.models.SteerablePNCNN(3, copies=1, num_query=number)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_warns_if_the_first_points_lie_on_one_side(scale):
+    """Rows of an image do, spread out points do not."""
+    pixels = scale * np.stack(np.meshgrid(np.arange(8), np.arange(8)), axis=-1).reshape(1, 64, 2)
+    x = tfpn.observations(pixels.astype("float32"), np.ones((1, 64)), 0.1)
+    model = tfpn.models.SteerablePNCNN(3, copies=1, num_blocks=1, num_query=12, pooling="space")
+    with pytest.warns(UserWarning, match=r"the first 12 points .* tfpn.farthest_first\(x, 12\)"):
+        model.adapt(x, fit_priors=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.adapt(tfpn.farthest_first(x, 12), fit_priors=False)
 
 
 def test_what_common_points_need():

@@ -1,5 +1,6 @@
 """The first observed points of each example, at which a network's blocks may be evaluated."""
 
+import warnings
 from typing import Any
 
 import keras
@@ -11,6 +12,10 @@ from tfpn.layers.base import GPLayer
 from tfpn.math.missing import missing_mask, penalty
 from tfpn.models.blocks import Block
 from tfpn.types import Array, Config, Observations, Tensor
+
+# `adapt` looks at so many examples. It warns if the first points of most spread over less than this
+# part of the spread of all; ten random ones spread over 0.6 to 1.3 of it.
+_EXAMPLES, _LEAST_SPREAD = 256, 0.35
 
 
 def first_observed(data: Observations, number: int) -> tuple[Array, Array]:
@@ -36,6 +41,42 @@ def first_observed(data: Observations, number: int) -> tuple[Array, Array]:
         np.take_along_axis(np.asarray(data[key]), order, axis=1) for key in ("points", "variance")
     )
     return points, variance
+
+
+def warn_of_order(data: Observations, number: int, stacklevel: int) -> None:
+    """Warns if the first observed points fill a part of the region only, as rows of an image do.
+
+    The spread of points is their standard deviation along each of the axes of inertia of all.
+    """
+    points, variance = (np.asarray(data[key])[:_EXAMPLES] for key in ("points", "variance"))
+    seen = np.isfinite(variance).any(axis=-1, keepdims=True)
+    points = np.where(seen, points, 0.0).astype(np.float64)
+    points /= np.abs(points).max(initial=np.finfo(float).tiny)  # squares stay finite
+    some = {"points": points, "variance": variance}
+    every = _spread(points, variance)
+    first = _spread(*first_observed(some, number), every[1])
+    seen = every[0] > 1e-6 * every[0].max(axis=-1, keepdims=True)
+    parts = np.where(seen, first[0] / np.where(seen, every[0], 1.0), np.inf).min(axis=-1)
+    parts = parts[np.isfinite(parts)]
+    if len(parts) and np.median(parts) < _LEAST_SPREAD:
+        warnings.warn(
+            f"the first {number} points of an example, at which num_query={number} evaluates the "
+            "blocks, lie in a small part of the region of all its points: put points first that "
+            f"are spread out, by tfpn.farthest_first(x, {number}), in training and prediction.",
+            stacklevel=stacklevel + 1,
+        )
+
+
+def _spread(points, variance, axes=None):
+    """Standard deviations of observed points along axes [B, d], and these axes [B, d, d]."""
+    seen = np.isfinite(variance).any(axis=-1)[..., None]
+    count = np.maximum(seen.sum(axis=1, keepdims=True), 1)
+    centred = np.where(seen, points - points.sum(axis=1, keepdims=True) / count, 0.0)
+    covariance = np.swapaxes(centred, 1, 2) @ centred / count
+    if axes is None:
+        axes = np.linalg.eigh(covariance)[1]
+    squares = np.einsum("bij,bik,bkj->bj", axes, covariance, axes)
+    return np.sqrt(np.maximum(squares, 0.0)), axes
 
 
 class _First(GPLayer):

@@ -15,7 +15,7 @@ from tfpn.math.kernels import kernel_config
 from tfpn.math.steerable.fields import block_numbers, count_channels, sort_frequencies
 from tfpn.math.uncertainty import UNCERTAINTY, steerable
 from tfpn.models.arguments import check_arguments
-from tfpn.models.first_points import first_observed
+from tfpn.models.first_points import first_observed, warn_of_order
 from tfpn.models.head import points_dtype, pooled_outputs, pooling_layer, read_pooling
 from tfpn.models.inputs import network_inputs
 from tfpn.models.network import PNNetwork
@@ -116,9 +116,9 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             only, "sampled" draws of the fields (see above).
         num_samples, num_training_samples, num_waves: for "sampled", as in `PNCNN`.
         normalization: puts `SteerableNormalization` after each block.
-        num_query: at how many points the blocks are evaluated: at each example's first observed
-            ones, while the first convolution reads all. So many points cost little more. Give
-            points in random order, or spread out by `tfpn.farthest_first`. None is all points.
+        num_query: at how many of its first observed points each example's blocks are evaluated;
+            None is all. The first convolution reads all. Give points in random order, or spread out
+            by `tfpn.farthest_first`, or `adapt` warns.
         common_points: as in `PNCNN`, with conditioning="exact".
         kernel, spacing, input_noise, observation_noise, feature_noise, marginal_likelihood_weight,
             dtype: as in `PNCNN`. A kernel other than "rbf" takes some 12 times as long.
@@ -299,7 +299,6 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
             new_fields = reached(fields, hidden)
             if last:
                 new_fields = [[0, count_channels(hidden, spatial_dim)]]
-
             block = field_block(
                 number,
                 convolution(number, f"conv_{number}", new_fields, fields),
@@ -349,6 +348,7 @@ class SteerablePNCNN(FieldInput, FieldReadout, PNNetwork):
         number = self._config["num_query"]
         if number is None:
             return spacing
+        warn_of_order(data, number, stacklevel=3)
         return point_spacing(*first_observed(data, number))
 
     @property
