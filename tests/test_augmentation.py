@@ -157,3 +157,16 @@ def test_errors(value, error, match):
 def test_observations_are_checked():
     with pytest.raises(ValueError, match="missing"):
         jitter({"points": np.zeros((1, 2, 2))}, np.random.default_rng(1))
+
+
+def test_a_common_map_moves_equal_points_alike():
+    """As one example moves whose draws are the same, to the last digit."""
+    x = example(num_examples=1)
+    many = {key: np.repeat(array, 3, axis=0) for key, array in x.items()}
+    options = {**ALL, "elastic": 0.05, "common": True}
+    moved = jitter(many, np.random.default_rng(1), **options)["points"]
+    alone = jitter(x, np.random.default_rng(1), **{**options, "common": False})["points"]
+    np.testing.assert_array_equal(moved, np.repeat(alone, 3, axis=0))
+    assert np.abs(moved - many["points"])[:, :5].max() > 1e-2
+    with pytest.raises(ValueError, match="common must be True or False, found 1"):
+        jitter(x, np.random.default_rng(1), common=1)

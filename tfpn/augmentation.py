@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tfpn.checks import check_flag
 from tfpn.contract import KEYS, check_observations
 from tfpn.types import Array, Observations, Tensor
 
@@ -24,6 +25,7 @@ def jitter(
     shear: float = 0.0,
     elastic: float = 0.0,
     elastic_length: float = 0.25,
+    common: bool = False,
 ) -> dict[str, Array]:
     """Moves the points of each example by a random map of its own, affine and elastic.
 
@@ -52,6 +54,8 @@ def jitter(
             be well below `elastic_length`, or the map folds.
         elastic_length: Length scale of u, in the units of the points. The default is a quarter of
             the unit square's side.
+        common: Whether one map moves all examples. Examples with the same points then keep the same
+            points, which models with ``common_points=True`` need.
 
     Returns:
         Observations of the same shapes and dtypes: new points, and the arrays of values and
@@ -60,8 +64,9 @@ def jitter(
     Raises:
         TypeError, ValueError: if `x` are not observations (`tfpn.contract.check_observations`).
         TypeError: if a range is not a number.
-        ValueError: if a range is negative, NaN or infinite; if `rotation` or `shear` is not 0 and d
-            is not 2; if `elastic_length` is 0; or if moved points are too large for their dtype.
+        ValueError: if `common` is not a bool; if a range is negative, NaN or infinite; if
+            `rotation` or `shear` is not 0 and d is not 2; if `elastic_length` is 0; or if moved
+            points are too large for their dtype.
 
     Example:
         >>> import numpy as np
@@ -79,9 +84,11 @@ def jitter(
         check_range(name, value)
     if not elastic_length:
         raise ValueError("elastic_length: found 0; give a length above 0, such as 0.25.")
+    check_flag("common", common)
     x = check_observations(x)
     points = x["points"]
     num_examples, _, dim = points.shape
+    drawn = 1 if common else num_examples
     for name in ("rotation", "shear"):
         if dim != 2 and ranges[name]:
             raise ValueError(
@@ -94,11 +101,11 @@ def jitter(
     centre = np.where(observed, points, 0).sum(axis=1, keepdims=True, dtype=np.float64) / count
 
     # All numbers are drawn, even for ranges of 0: so one range does not alter the other draws.
-    angle, skew = rng.uniform(-1, 1, (2, num_examples)) * [[rotation], [shear]]
-    factors = np.exp(scale * rng.uniform(-1, 1, (num_examples, 1, dim)))
-    offset = shift * rng.uniform(-1, 1, (num_examples, 1, dim))
+    angle, skew = rng.uniform(-1, 1, (2, drawn)) * [[rotation], [shear]]
+    factors = np.exp(scale * rng.uniform(-1, 1, (drawn, 1, dim)))
+    offset = shift * rng.uniform(-1, 1, (drawn, 1, dim))
     if elastic:  # Drawn last, so that other draws do not depend on it.
-        offset = offset + elastic * _smooth(points - centre, elastic_length, rng)
+        offset = offset + elastic * _smooth(points - centre, elastic_length, drawn, rng)
     moved = (points - centre) * factors
     if dim == 2:
         cos, sin = np.cos(angle)[:, None], np.sin(angle)[:, None]
@@ -113,12 +120,12 @@ def jitter(
     return {**x, "points": moved}
 
 
-def _smooth(points, length, rng):
-    """Random smooth functions of the points with unit variance, [B, N, d], one per coordinate."""
-    num_examples, _, dim = points.shape
-    frequencies = rng.standard_normal((num_examples, _WAVES, dim)) / length
-    phases = rng.uniform(0, 2 * math.pi, (num_examples, 1, _WAVES))
-    amplitudes = rng.standard_normal((num_examples, _WAVES, dim)) * math.sqrt(2 / _WAVES)
+def _smooth(points, length, drawn, rng):
+    """Random smooth functions of unit variance, one per coordinate, [B, N, d]; B or 1 are drawn."""
+    dim = points.shape[-1]
+    frequencies = rng.standard_normal((drawn, _WAVES, dim)) / length
+    phases = rng.uniform(0, 2 * math.pi, (drawn, 1, _WAVES))
+    amplitudes = rng.standard_normal((drawn, _WAVES, dim)) * math.sqrt(2 / _WAVES)
     return np.cos(points @ frequencies.swapaxes(1, 2) + phases) @ amplitudes
 
 

@@ -41,6 +41,11 @@ def test_shipped_recipes_resolve_and_survive_writing(name, tmp_path):
         (["--set", 'augmentation.thin=["a", 1]'], ["augmentation.thin: found 'a'; give a number"]),
         (["--set", "augmentation.whole=2"], ["augmentation.whole: ", "a probability"]),
         (["--set", "augmentation.drop_channels=0.2"], ["augmentation.drop_channels needs thin"]),
+        (["--set", "augmentation.common=1"], ["augmentation.common: found 1 (int)", "type bool"]),
+        (
+            ["--set", "augmentation.common=true", "--set", "training.by_length=true"],
+            ["augmentation.common: found True", "with training.by_length = true"],
+        ),
         (["--set", "model.chanels=3"], ["[model]", "'chanels'", "did you mean 'channels'?"]),
         (["--set", "trainin.epochs=3"], ["'trainin'", "did you mean 'training'?"]),
         (["--set", "epochs=3"], ["--set epochs=3", "section.key=value"]),
@@ -172,7 +177,7 @@ def test_augmentation_is_optional_and_off_by_default():
     recipes.override(recipe, "augmentation.rotation=1")
     assert recipes.resolve(recipe).sections["augmentation"] == {
         **{"rotation": 1.0, "shift": 0.0, "scale": 0.0, "shear": 0.0},
-        **{"elastic": 0.0, "elastic_length": 0.25},
+        **{"elastic": 0.0, "elastic_length": 0.25, "common": False},
         **{"thin": [], "whole": 0.125, "drop_channels": 0.0, "noise": 0.0},
     }
 

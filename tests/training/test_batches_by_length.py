@@ -63,6 +63,12 @@ def test_order_depends_on_seed_and_epoch_only(data):
     assert order(0, [4]) != order(0, [5]) and order(0, [4]) != order(1, [4])
 
 
+def test_refuses_a_common_map(data):
+    x, y, _ = data
+    with pytest.raises(ValueError, match="common=True moves .* by_length=True"):
+        ShuffledBatches(x, y, 10, seed=0, by_length=True, shift=0.1, common=True)
+
+
 def test_keras_takes_lengths_that_vary(data):
     """Even if the first two batches agree, from which Keras reads the shapes."""
     x, y, _ = data

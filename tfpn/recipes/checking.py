@@ -134,13 +134,18 @@ def _check_augmentation(recipe, found):
             f"{origin}: augmentation.drop_channels needs thin; give thin = [1.0, 1.0] to drop "
             "channels alone"
         )
+    if found["common"] and recipe.sections["training"].get("by_length"):
+        raise RecipeError(
+            f"{recipe.origin('augmentation', 'common')}: augmentation.common: found True with "
+            "training.by_length = true, which augments all examples at once; give one of the two"
+        )
     for key, value in found.items():
         try:
             if key == "thin" and value:
                 augmentation.check_thinning(value)
             elif key in ("whole", "drop_channels"):
                 augmentation.check_thinning((1.0, 1.0), **{key: value})
-            elif key != "thin":
+            elif key not in ("thin", "common"):
                 augmentation.check_range(key, value)
         except (TypeError, ValueError) as error:
             # The key is named otherwise than the function's argument.

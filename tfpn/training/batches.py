@@ -71,7 +71,14 @@ class ShuffledBatches(keras.utils.PyDataset):
     ) -> None:
         super().__init__()
         self.x, self.y, self.batch_size, self.seed, self.ranges = x, y, batch_size, seed, ranges
-        self._moves = any(value for name, value in ranges.items() if name != "elastic_length")
+        self._moves = any(
+            value for name, value in ranges.items() if name not in ("elastic_length", "common")
+        )
+        if by_length and ranges.get("common"):
+            raise ValueError(
+                "common=True moves the examples of a batch alike, and by_length=True augments all "
+                "before it makes batches: give one of the two."
+            )
         self.weights = weights
         self._thinning: dict[str, Any] = {
             "whole": whole,
