@@ -1,12 +1,14 @@
-"""`SteerablePNCNN` on turned digits as all 28 x 28 points.
+"""`SteerablePNCNN` and `PNCNN` on turned digits as all 28 x 28 points.
 
     python -m benchmarks.turned_mnist.points TURNED/pixels.npz --output RUN
+    python -m benchmarks.turned_mnist.points TURNED/pixels.npz --model pncnn --output OTHER
 
 It reads what `benchmarks.turned_mnist.images` has written. The first convolution reads all 784
-points; all blocks look at ``--query`` of them. They are spread out (farthest first) within a disc
-around the image's centre, which holds the digits. All images of a batch have the same points, so
-the first convolution conditions once for the whole batch. Each training batch is moved, stretched
-and sheared by one random map of its own.
+points. All blocks of `SteerablePNCNN` look at 80 of them, spread out (farthest first) within a disc
+around the image's centre, which holds the digits. Those of `PNCNN` look at a grid of 9 x 9 places.
+All images of a batch have the same points, so the first convolution conditions once for the whole
+batch. Each training batch is moved, stretched and sheared by one random map of its own, and for
+`PNCNN` turned by any angle.
 
 RUN gets log.csv and the state of the last epoch; the same command goes on after an interruption.
 The end adds a row to results.csv. The errors are those of the last epoch; validation did not
@@ -31,6 +33,7 @@ FIELDS = (
 )
 BATCH, RATE = 50, 3e-3
 MOVES = {"shift": 0.05, "scale": 0.12, "shear": 0.2}  # those of steerable.toml
+QUERY, GRID = 80, 9
 RADIUS = 10.5 / 27  # of the disc of the points that blocks look at, in units of the image's side
 
 
@@ -52,12 +55,30 @@ def ordered(number):
     return points[order].astype(np.float32), order
 
 
-class Images(keras.utils.PyDataset):
-    """Batches of images [n, 28, 28] as observations; with ``move`` shuffled and moved."""
+def steerable(seed):
+    """As steerable.toml has it, with as many parameters as the CNN of escnn."""
+    return tfpn.models.SteerablePNCNN(10, copies=26, num_query=QUERY, common_points=True, seed=seed)
 
-    def __init__(self, images, labels, number, *, move, seed=0, batch=BATCH):
+
+def pncnn(seed):
+    """As pncnn.toml has it, on a grid."""
+    return tfpn.models.PNCNN(
+        10, channels=39, query=GRID, pooling=(0.0, 1.0), common_points=True, seed=seed
+    )
+
+
+MODELS = {
+    "steerable": (steerable, f"SteerablePNCNN at {QUERY} points", {}),
+    "pncnn": (pncnn, f"PNCNN at {GRID} x {GRID} places", {"rotation": np.pi}),
+}
+
+
+class Images(keras.utils.PyDataset):
+    """Batches of images [n, 28, 28] as observations; with ranges in ``move`` shuffled and moved."""
+
+    def __init__(self, images, labels, *, move=None, seed=0, batch=BATCH):
         super().__init__()
-        self.points, order = ordered(number)
+        self.points, order = ordered(QUERY)
         self.values = images.reshape(len(images), -1)[:, order, None].astype(np.float32)
         self.labels, self.move, self.seed, self.batch = labels, move, seed, batch
         self.epoch = 0
@@ -73,7 +94,7 @@ class Images(keras.utils.PyDataset):
         x = tfpn.observations(self.points[None], np.zeros([1, 784, 1], np.float32))
         if self.move:
             rng = np.random.default_rng((self.seed, self.epoch, index))
-            x = tfpn.augmentation.jitter(x, rng, **MOVES)
+            x = tfpn.augmentation.jitter(x, rng, **self.move)
         x = {key: np.repeat(x[key], len(chosen), axis=0) for key in ("points", "variance")}
         return {**x, "values": self.values[chosen]}, self.labels[chosen]
 
@@ -106,10 +127,7 @@ def parse(arguments=None):
     """The options."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("images", type=pathlib.Path, help="pixels.npz")
-    parser.add_argument("--query", type=int, default=80, help="points that blocks look at")
-    parser.add_argument("--copies", type=int, default=26)
-    parser.add_argument("--blocks", type=int, default=4)
-    parser.add_argument("--basis", type=int, default=2)
+    parser.add_argument("--model", choices=list(MODELS), default="steerable")
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=pathlib.Path, required=True, help="folder of the run")
@@ -124,21 +142,13 @@ def main(arguments=None):
     with np.load(options.images) as file:
         data = dict(file)
 
-    def part(name, move=False):
-        arrays = data[f"x_{name}"], data[f"y_{name}"]
-        return Images(*arrays, options.query, move=move, seed=options.seed)
+    def part(name, move=None):
+        return Images(data[f"x_{name}"], data[f"y_{name}"], move=move, seed=options.seed)
 
     keras.utils.set_random_seed(options.seed)
-    model = tfpn.models.SteerablePNCNN(
-        10,
-        copies=options.copies,
-        num_blocks=options.blocks,
-        num_basis=options.basis,
-        num_query=options.query,
-        common_points=True,
-        seed=options.seed,
-    )
-    train, validation = part("train", move=True), part("validation")
+    build, title, turns = MODELS[options.model]
+    model = build(options.seed)
+    train, validation = part("train", move={**MOVES, **turns}), part("validation")
     model.adapt(validation[0][0])
     rate = keras.optimizers.schedules.CosineDecay(RATE, options.epochs * len(train))
     model.compile(
@@ -167,7 +177,7 @@ def main(arguments=None):
         found[name] = classification_metrics(model.predict_proba(some, verbose=0), some.labels)
     with log.open(newline="") as file:
         seconds = [float(row["seconds"]) for row in csv.DictReader(file)]
-    row = {"model": f"SteerablePNCNN at {options.query} points", "data": "pixels", "moved": 1}
+    row = {"model": title, "data": "pixels", "moved": 1}
     row |= {"seed": options.seed, "parameters": model.count_params(), "epochs": options.epochs}
     for name in found:
         row[f"{name}_error"] = round(1.0 - found[name]["accuracy"], 5)

@@ -39,21 +39,21 @@ def test_pixels_show_the_nearest_superpixel():
 
 def test_points_to_look_at_are_in_the_disc_and_values_at_their_pixels():
     pictures = np.random.default_rng(0).normal(size=(5, 28, 28))
-    data = points.Images(pictures, np.arange(5), 40, move=False, batch=5)
+    data = points.Images(pictures, np.arange(5), batch=5)
     x, y = data[0]
     np.testing.assert_array_equal(y, np.arange(5))
     column, row = np.rint(27 * x["points"][0]).astype(int).T
     assert len(set(zip(column, row, strict=True))) == 784
     np.testing.assert_allclose(x["values"][..., 0], pictures[:, row, column], rtol=1e-6)
-    looked_at = x["points"][0, :40]
+    looked_at = x["points"][0, : points.QUERY]
     assert np.linalg.norm(looked_at - 0.5, axis=-1).max() <= points.RADIUS
-    distances = np.linalg.norm(looked_at[:, None] - looked_at, axis=-1) + np.eye(40)
-    assert distances.min() > 2 / 27  # even ones in the disc would be 3.2 pixels apart
+    distances = np.linalg.norm(looked_at[:, None] - looked_at, axis=-1) + np.eye(points.QUERY)
+    assert distances.min() >= 1.4 / 27  # even ones in the disc would be 2.2 pixels apart
 
 
 def test_a_training_batch_moves_as_one():
     pictures = np.random.default_rng(0).normal(size=(6, 28, 28))
-    data = points.Images(pictures, np.arange(6), 40, move=True, batch=3)
+    data = points.Images(pictures, np.arange(6), move=points.MOVES, batch=3)
     (one, labels), (two, others) = data[0], data[1]
     assert set(labels) | set(others) == set(range(6))
     np.testing.assert_array_equal(one["points"][0], one["points"][2])
