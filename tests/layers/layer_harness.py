@@ -358,6 +358,7 @@ OTHER_ARGUMENTS = {
         "spatial_dim": 3,
         "group": "SO3",
         **LOCAL,
+        "common_points": None,  # test_common_points.py
     },
     layers.GatedReLU: {"fields": [[0, 2]], "gates": "own", "spatial_dim": 3, "group": "SO3"},
     layers.SteerableMix: {
