@@ -137,6 +137,17 @@ def test_another_resolution(start, tested):
     agree(shown[1], cells["cnn", "observed"])
 
 
+def test_turned_digits():
+    names = ("SteerablePNCNN at 80 points", "escnn C16")
+    for shown, name in zip(row("Images: MNIST turned"), names, strict=True):
+        (found,) = (
+            r
+            for r in read("turned_mnist/results.csv")
+            if (r["model"], r["data"]) == (name, "pixels")
+        )
+        agree(shown[-2:], 100 * float(found["test_error"]), float(found["test_nll"]))
+
+
 def test_long_series():
     for shown, model in zip(
         row("Classify: watch"), ("tfpn+thinned", "minirocket+thinned"), strict=True

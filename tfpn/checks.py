@@ -3,6 +3,8 @@
 The library checks what you give it once, where it enters. `tfpn.contract` and `tfpn.models.checked`
 check arrays of examples. Each layer checks its input. `tfpn.math.arguments` checks the arguments of
 `tfpn.math`. The functions behind them trust their callers.
+
+Only the checks of tensors import TensorFlow, so that work on arrays need not load it.
 """
 
 import numbers
@@ -10,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tfpn.types import Tensor
 
@@ -67,6 +68,8 @@ def floating(value: Any, name: str) -> Any:
     Integers become float32. Half precision raises a TypeError: TensorFlow has no half-precision
     factorisations, and a silent cast would hide that.
     """
+    import tensorflow as tf
+
     tensor = tf.convert_to_tensor(value)
     if tensor.dtype.is_integer:
         tensor = tf.cast(tensor, tf.float32)
@@ -104,6 +107,8 @@ def same_sizes(message: Any, *tensors: Tensor) -> list[Any]:
     """
     if all(size is not None for tensor in tensors for size in tensor.shape[:2]):
         return []
+    import tensorflow as tf
+
     # This takes few operations, because a network has dozens of these checks.
     sizes = tf.stack(tf.shape_n(tensors))[:, :2]
     same = tf.reduce_all(tf.equal(tf.reduce_min(sizes, axis=0), tf.reduce_max(sizes, axis=0)))
