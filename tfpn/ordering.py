@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfpn.checks import check_count
-from tfpn.contract import check_observations
+from tfpn.contract import KEYS, check_observations
 from tfpn.types import Array, Observations
 
 
@@ -35,8 +35,7 @@ def farthest_first(x: Observations, number: int) -> dict[str, Array]:
     [0.0, 1.0, 0.5, 0.25, 0.75]
     """
     number = check_count("number", number)
-    keys = ("points", "values", "variance")
-    given = check_observations({key: x[key] for key in keys if key in x})
+    given = check_observations({key: x[key] for key in KEYS if key in x})
     points = np.asarray(given["points"], np.float64)
     seen = np.isfinite(given["variance"]).any(axis=-1)
     points = np.where(seen[..., None], points, 0.0)
@@ -53,4 +52,4 @@ def farthest_first(x: Observations, number: int) -> dict[str, Array]:
         distance = np.where(distance >= 0.0, np.minimum(distance, squares), distance)
         distance[every, chosen] = -1.0
     order = np.argsort(rank, axis=1, kind="stable")[..., None]
-    return {**x, **{key: np.take_along_axis(np.asarray(x[key]), order, axis=1) for key in keys}}
+    return {**x, **{key: np.take_along_axis(np.asarray(x[key]), order, axis=1) for key in KEYS}}

@@ -1,5 +1,6 @@
 """The first observed points of each example, at which a network's blocks may be evaluated."""
 
+import math
 import warnings
 from typing import Any
 
@@ -79,51 +80,49 @@ def _spread(points, variance, axes=None):
     return np.sqrt(np.maximum(squares, 0.0)), axes
 
 
-class _First(GPLayer):
-    """Base of the layers here; ``number`` is that of the points."""
+class FirstPoints(GPLayer):
+    """Each example's first ``number`` observed points [B, M, d], 0 in place of missing ones."""
 
     def __init__(self, number: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.number = check_count("number", number)
 
-    def _chosen(self, variance, *tensors):
-        """Entries of the tensors [B, N, ...] at the first observed points."""
-        unseen = missing_mask(tf.reduce_min(penalty(variance), axis=-1))
-        order = tf.argsort(unseen, axis=1, stable=True)[:, : self.number]
-        return [tf.gather(tensor, order, batch_dims=1) for tensor in tensors]
+    def call(self, observations: Observations) -> Tensor:
+        points, _, variance = self._unpack(observations)
+        unseen = _unseen(variance)
+        order = tf.argsort(unseen[..., 0], axis=1, stable=True)[:, : self.number]
+        points, unseen = (tf.gather(tensor, order, batch_dims=1) for tensor in (points, unseen))
+        return tf.where(unseen == 0.0, points, 0.0)
 
-    def _count(self, observations):
-        count = observations["points"].shape[1]
-        return None if count is None else min(count, self.number)
+    def compute_output_spec(self, observations: Observations) -> Any:
+        batch, count, dim = observations["points"].shape
+        count = None if count is None else min(count, self.number)
+        return keras.KerasTensor((batch, count, dim), self.algebra_dtype)
 
     def get_config(self) -> Config:
         return {**super().get_config(), "number": self.number}
 
 
-class FirstPoints(_First):
-    """Each example's first ``number`` observed points [B, M, d], 0 in place of missing ones."""
+class UnobservedPlaces(GPLayer):
+    """Features at the points of `FirstPoints`, unobserved at those that examples do not have.
 
-    def call(self, observations: Observations) -> Tensor:
-        points, _, variance = self._unpack(observations)
-        points, infinite = self._chosen(variance, points, penalty(variance))
-        seen = tf.reduce_min(infinite, axis=-1, keepdims=True) == 0.0
-        return tf.where(seen, points, 0.0)
-
-    def compute_output_spec(self, observations: Observations) -> Any:
-        batch, _, dim = observations["points"].shape
-        return keras.KerasTensor((batch, self._count(observations), dim), self.algebra_dtype)
-
-
-class UnobservedPlaces(_First):
-    """Features at the points of `FirstPoints`, unobserved at those that examples do not have."""
+    These are the last ones: an example with n observed points has the first n.
+    """
 
     def call(self, features: Observations, observations: Observations) -> dict[str, Tensor]:
-        (infinite,) = self._chosen(observations["variance"], penalty(observations["variance"]))
-        infinite = self._cast(tf.reduce_min(infinite, axis=-1, keepdims=True))
+        seen = 1.0 - _unseen(self._cast(observations["variance"]))
+        count = tf.reduce_sum(seen, axis=1, keepdims=True)  # [B, 1, 1]
+        places = tf.cast(tf.range(tf.shape(features["variance"])[1]), count.dtype)
+        infinite = tf.where(places[:, None] < count, tf.zeros([], count.dtype), math.inf)
         return {**features, "variance": features["variance"] + infinite}
 
     def compute_output_spec(self, features: Observations, observations: Observations) -> Any:
         return self._spec_like(features, features["values"].shape[-1])
+
+
+def _unseen(variance):
+    """1 at points without an observed channel, 0 at others, [B, N, 1]."""
+    return missing_mask(tf.reduce_min(penalty(variance), axis=-1, keepdims=True))
 
 
 class FirstPointsBlock(Block):
@@ -138,7 +137,7 @@ class FirstPointsBlock(Block):
     def __init__(self, convolution: Any, following: Any, number: int, dtype: Any) -> None:
         super().__init__(convolution, following)
         self._places = FirstPoints(number, dtype=dtype, name="first_points")
-        self._mark = UnobservedPlaces(number, dtype=dtype, name="unobserved_places")
+        self._mark = UnobservedPlaces(dtype=dtype, name="unobserved_places")
 
     def convolve(self, given: Any, query: Tensor | None = None) -> Any:
         if query is not None:
