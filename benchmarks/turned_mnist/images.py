@@ -11,6 +11,10 @@ TURNED gets three files. mnist.npz has the images in the form of MNIST's own fil
 `tfpn.datasets`. pixels.npz and superpixels.npz have the images of its training, validation and test
 part for other packages, standardised. In superpixels.npz they are as SLIC-75 shows them: each pixel
 has the grey of the superpixel whose centroid is nearest.
+
+The folder TURNED/points has all pixels as points for `tfpn.datasets.folder`, some 800 MB. The first
+80 of them are spread out (farthest first) within a disc around the centre, which holds the digits.
+The others follow row by row.
 """
 
 import argparse
@@ -20,6 +24,8 @@ import numpy as np
 
 TRAINING, VALIDATION, TEST = 12_000, 2_000, 50_000
 SEED = 0
+FIRST = 80  # points that steerable_pixels.toml looks at
+RADIUS = 10.5 / 27  # of their disc, in units of the image's side
 
 
 def turn(images, angles):
@@ -71,8 +77,34 @@ def write(path, data, images):
     np.savez_compressed(path, **arrays, **{f"y_{name}": part.y for name, part in parts.items()})
 
 
+def spread_out(number=FIRST, radius=RADIUS):
+    """The order of an image's 784 pixels: ``number`` that are spread out in a disc come first."""
+    import tfpn
+
+    places = np.arange(784)
+    points = np.stack([places % 28, places // 28], axis=-1) / 27
+    distance = np.linalg.norm(points - 0.5, axis=-1)
+    nearest = np.argsort(distance, kind="stable")
+    inside = nearest[distance[nearest] <= radius]
+    x = tfpn.observations(points[None, inside], inside[None, :, None].astype(float))
+    x = tfpn.farthest_first(x, number)
+    first = x["values"].ravel().astype(int)
+    return np.concatenate([first, np.setdiff1d(places, first)])
+
+
+def write_points(path, data):
+    """Writes the pixels of each part as points, those of `spread_out` first."""
+    order = spread_out()
+    for name in ("train", "validation", "test"):
+        part = getattr(data, name)
+        (path / name).mkdir(parents=True, exist_ok=True)
+        for key, array in part.x.items():
+            np.save(path / name / f"{key}.npy", array[:, order])
+        np.save(path / name / "labels.npy", part.y)
+
+
 def main(arguments=None):
-    """Writes both files."""
+    """Writes all files."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data-dir", type=pathlib.Path, required=True, help="of mnist.npz")
     parser.add_argument("--output", type=pathlib.Path, required=True, help="folder of the files")
@@ -88,6 +120,7 @@ def main(arguments=None):
     fraction = VALIDATION / TRAINING
     data = datasets.mnist_grid(data_dir=options.output, validation_fraction=fraction)
     write(options.output / "pixels.npz", data, as_images)
+    write_points(options.output / "points", data)
     data = datasets.superpixel_mnist(options.output, options.output, validation_fraction=fraction)
     write(options.output / "superpixels.npz", data, rendered)
 

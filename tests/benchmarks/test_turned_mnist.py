@@ -1,8 +1,10 @@
 import numpy as np
+import pytest
 
 import tfpn
 from benchmarks.turned_mnist import images as program
-from benchmarks.turned_mnist import points
+from tfpn import recipes
+from tfpn.training import make_batches
 
 
 def bars(count):
@@ -37,26 +39,37 @@ def test_pixels_show_the_nearest_superpixel():
     np.testing.assert_array_equal(image[:, 15:], 2.0)
 
 
-def test_points_to_look_at_are_in_the_disc_and_values_at_their_pixels():
-    pictures = np.random.default_rng(0).normal(size=(5, 28, 28))
-    data = points.Images(pictures, np.arange(5), batch=5)
-    x, y = data[0]
-    np.testing.assert_array_equal(y, np.arange(5))
-    column, row = np.rint(27 * x["points"][0]).astype(int).T
-    assert len(set(zip(column, row, strict=True))) == 784
-    np.testing.assert_allclose(x["values"][..., 0], pictures[:, row, column], rtol=1e-6)
-    looked_at = x["points"][0, : points.QUERY]
-    assert np.linalg.norm(looked_at - 0.5, axis=-1).max() <= points.RADIUS
-    distances = np.linalg.norm(looked_at[:, None] - looked_at, axis=-1) + np.eye(points.QUERY)
+def test_points_to_look_at_are_spread_out_in_the_disc():
+    order = program.spread_out()
+    assert sorted(order) == list(range(784))
+    points = np.stack([order % 28, order // 28], axis=-1)[: program.FIRST] / 27
+    assert np.linalg.norm(points - 0.5, axis=-1).max() <= program.RADIUS
+    distances = np.linalg.norm(points[:, None] - points, axis=-1) + np.eye(len(points))
     assert distances.min() >= 1.4 / 27  # even ones in the disc would be 2.2 pixels apart
 
 
-def test_a_training_batch_moves_as_one():
-    pictures = np.random.default_rng(0).normal(size=(6, 28, 28))
-    data = points.Images(pictures, np.arange(6), move=points.MOVES, batch=3)
-    (one, labels), (two, others) = data[0], data[1]
-    assert set(labels) | set(others) == set(range(6))
-    np.testing.assert_array_equal(one["points"][0], one["points"][2])
-    assert not np.allclose(one["points"], two["points"])
-    data.on_epoch_end()
-    assert not np.allclose(data[0][0]["points"], one["points"])
+def test_written_points_have_the_values_of_their_pixels(tmp_path):
+    rng = np.random.default_rng(0)
+    column, row = np.meshgrid(np.arange(28), np.arange(28))
+    points = np.stack([column, row], axis=-1).reshape(1, 784, 2) / 27
+    x = tfpn.observations(np.repeat(points, 3, axis=0), rng.normal(size=(3, 784, 1)))
+    part = tfpn.datasets.Part(x, np.arange(3))
+    data = tfpn.datasets.Dataset(train=part, validation=part, test=part, name="", description="")
+    program.write_points(tmp_path, data)
+    found = tfpn.datasets.folder(tmp_path).validation
+    np.testing.assert_array_equal(found.y, part.y)
+    where = np.rint(27 * found.x["points"]).astype(int) @ [1, 28]
+    expected = np.take_along_axis(x["values"], where[..., None], axis=1)
+    np.testing.assert_array_equal(found.x["values"], expected)
+
+
+@pytest.mark.parametrize("recipe", ["steerable_pixels", "pncnn_pixels"])
+def test_batches_of_pixels_keep_common_points(recipe):
+    found = recipes.resolve(recipes.load(f"benchmarks/turned_mnist/{recipe}.toml"))
+    column, row = np.meshgrid(np.arange(28), np.arange(28))
+    points = np.stack([column, row], axis=-1).reshape(1, 784, 2) / 27
+    x = tfpn.observations(np.repeat(points, 60, axis=0), np.zeros((60, 784, 1)))
+    batches = make_batches(found, x, np.arange(60))
+    one, other = (batches[number][0]["points"] for number in (0, 1))
+    np.testing.assert_array_equal(one, np.repeat(one[:1], 50, axis=0))
+    assert np.abs(one[0] - other[0]).max() > 0.01
