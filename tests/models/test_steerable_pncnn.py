@@ -357,6 +357,7 @@ def test_configuration_holds_every_argument():
         "trainable": False,
     } | {"conditioning": "local", "block_size": 40, "neighbors": 60, "spatial_dim": 2}
     other |= {"group": "O2", "fields": None, "copies": 3, "frequencies": [0, 1]}
+    other |= {"num_query": 5, "common_points": False}  # True needs conditioning="exact"
     assert other.keys() == inspect.signature(SteerablePNCNN.__init__).parameters.keys() - {"self"}
     model = SteerablePNCNN(**other)
     config = json.loads(json.dumps(model.get_config()))
