@@ -321,7 +321,8 @@ class SteerablePNConv(CommonPoints, Conditioned, FieldsMixin, Generators, Drawin
             mean, new_variance, draws, nll = self._convolved(way, *given, own=own)
             return mean, block_mean(new_variance, self.fields, self.spatial_dim), draws, nll
 
-        with self._fusion(training, values.shape[-1], points, query):
+        widest = max(values.shape[-1], count_channels(self.fields, self.spatial_dim))
+        with self._fusion(training, widest, points, query):
             if way.draws:
                 mean, new_variance, beside, nll = drawn(query)
             else:

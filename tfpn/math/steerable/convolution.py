@@ -34,7 +34,7 @@ from tfpn.math.channels import mix_channels
 from tfpn.math.common_points import Together
 from tfpn.math.coupled import read_generator
 from tfpn.math.missing import penalty
-from tfpn.math.posterior import Fixed
+from tfpn.math.posterior import NOISE, Fixed
 from tfpn.math.precision import in_float64
 from tfpn.math.steerable.fields import (
     block_mean,
@@ -225,7 +225,7 @@ def _convolve_fields(
     )
     of_parts = part_channels(fields_in, frequencies, dim)
     all_groups = harmonics.groups(tuple(outs), tuple(of_parts))
-    parts = _Parts(observed.posterior(), of_parts, dim, together)
+    parts = _Parts(observed, of_parts, dim, together)
     cross = [harmonics.kernels(query, parts.points, term, all_groups) for term in flows]
     responses: dict[int, list[Tensor]] = {out: [] for out in outs.values()}
     mixed_variance: dict[int, list[Tensor]] = {out: [] for out in outs.values()}
@@ -328,16 +328,16 @@ class _Parts:
     """The posterior of the channels of each group.
 
     Args:
-        posterior: of all channels.
+        observed: `tfpn.math.posterior.Observed` of all channels.
         of_parts: the channels of each part of rho.
         dim: d.
         together: `tfpn.math.common_points.Together` of the examples that the posterior has beside
             each other, or None.
     """
 
-    def __init__(self, posterior, of_parts, dim, together=None):
-        self.points = posterior.points
-        self._posterior, self._of_parts, self._dim = posterior, of_parts, dim
+    def __init__(self, observed, of_parts, dim, together=None):
+        self._posterior, self._of_parts, self._dim = observed.posterior(), of_parts, dim
+        self.points, self._shared = self._posterior.points, not NOISE[observed.noise].each
         self._together, self._count = together, sum(map(len, of_parts.values()))
         self._nll = {}
 
@@ -359,26 +359,29 @@ class _Parts:
             explain, [B, M, G, F, F] or None. G is 1, or the number of copies with noise for each
             block.
         """
-        channels = group.channels(self._of_parts)
-        posterior, together = self._posterior.select(self._beside(channels)), self._together
+        channels, together = group.channels(self._of_parts), self._together
         explained = None
         if with_variance:
-            mean, explained, nll = posterior.condition(Fixed(kernel))
-            # The channels of a block have the same noise.
-            explained = explained[:, :, : self.copies(group)]
+            # The channels of a block have the same noise, so those of the first component tell all.
+            count = len(channels) if self._shared else self.copies(group)
+            first, rest = channels[:count], channels[count:]
+            mean, explained, nll = self._of(first).condition(Fixed(kernel))
+            if rest:
+                found = self._of(rest).mean(Fixed(kernel))
+                mean, nll = (tf.concat(pair, -1) for pair in zip((mean, nll), found, strict=True))
         else:
-            mean, nll = posterior.mean(Fixed(kernel))
+            mean, nll = self._of(channels).mean(Fixed(kernel))
         if together is not None:
             mean, nll = (together.split(tensor, len(channels)) for tensor in (mean, nll))
         self._nll.update(zip(channels, tf.unstack(nll, axis=-1), strict=True))
         return mean, explained
 
-    def _beside(self, channels):
-        """The numbers of the channels, of all examples that stand beside each other."""
-        if self._together is None:
-            return channels
-        starts = self._count * tf.range(self._together.copies)
-        return tf.reshape(starts[:, None] + tf.constant(channels), [-1])
+    def _of(self, channels):
+        """The posterior of the channels, of all examples that stand beside each other."""
+        if self._together is not None:
+            starts = self._count * tf.range(self._together.copies)
+            channels = tf.reshape(starts[:, None] + tf.constant(channels), [-1])
+        return self._posterior.select(channels)
 
     def mix_variance(self, prior, explained, mixing):
         """``sum_c mixing_c (prior - explained)``, [B, M, n_out].

@@ -36,9 +36,10 @@ all components a of the output and b of the input
 
 of what the observations explain, and of what is known before them.
 
-A group (see `tfpn.math.steerable.interface`) is one component b of the input's fields in a part of
-rho. A query point has a place for each component a of the output's spins, with K functionals: one
-for each flow and part of rho.
+A group (see `tfpn.math.steerable.interface`) is a part of rho that holds fields of the input. A
+query point has a place for each wave P_L Y_LM to the output's spins, with K functionals: one for
+each flow and part of rho. The couplings C^L turn the waves' means into fields. Because C^L is an
+orthonormal basis, the sums over a and b above are sums over the waves.
 """
 
 from tfpn.math.steerable.interface import Harmonics

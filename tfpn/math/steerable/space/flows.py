@@ -17,35 +17,36 @@ from tfpn.math.steerable.space.spherical import couplings
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """What the flows make of one component of the input's fields in a part of rho.
+    """What the flows make of the input's fields in a part of rho.
 
     Attributes:
         inside: the part, of spin l'.
-        component: of its 2 l' + 1.
-        outs: the output's kinds of mu parts each, sorted by their spin l; a row for each component,
-            in this order. A row has K mu functionals.
+        outs: the output's kinds of mu parts each, sorted by their spin l. A kind has a row for each
+            harmonic of each L from ``|l - l'|`` to l + l', and a row has K mu functionals.
     """
 
     inside: Part
-    component: int
     outs: tuple
+
+    @property
+    def waves(self):
+        """(kind, L) of the rows, 2 L + 1 for each."""
+        return [(kind, spin) for kind in self.outs for spin in coupled_spins(kind[0], self.inside)]
+
+    @property
+    def sizes(self):
+        """The number of rows of each kind."""
+        components = 2 * self.inside.frequency + 1
+        return [(2 * kind[0].frequency + 1) * components for kind in self.outs]
 
     @property
     def rows(self):
         """The number of rows."""
-        return sum(2 * kind[0].frequency + 1 for kind in self.outs)
-
-    def rows_of(self, kind):
-        """Which rows are those of an output kind, a slice."""
-        before = self.outs[: self.outs.index(kind)]
-        start = sum(2 * other[0].frequency + 1 for other in before)
-        return slice(start, start + 2 * kind[0].frequency + 1)
+        return sum(self.sizes)
 
     def channels(self, of_parts):
-        """The channels that hold the component, one a copy."""
-        channels = of_parts[self.inside]
-        copies = len(channels) // (2 * self.inside.frequency + 1)
-        return channels[self.component * copies :][:copies]
+        """The channels of the input that it maps, in planar order."""
+        return of_parts[self.inside]
 
 
 @functools.cache
@@ -54,11 +55,7 @@ def groups(outs, insides):
     found = []
     for size in sorted({len(kind) for kind in outs}):
         same = tuple(sorted(kind for kind in outs if len(kind) == size))
-        found += [
-            Group(inside, component, same)
-            for inside in insides
-            for component in range(2 * inside.frequency + 1)
-        ]
+        found += [Group(inside, same) for inside in insides]
     return tuple(found)
 
 
@@ -127,14 +124,14 @@ class SpaceFlows(Flows):
         return [[next(found) for _ in coupled_spins(*pair)] for pair in pairs]
 
     def prior(self, group, kind):
-        """`Flows.prior`, of one component of the input; every component has the same."""
+        """`Flows.prior`, the sum over the components of the input."""
         pairs = [(out, group.inside) for out in kind]
         weights = tf.constant(self._weights) / self._spectrum
         total = 0.0
         by_spin = zip(*self.entries(pairs), strict=True)
         for spin, entries in zip(coupled_spins(*pairs[0]), by_spin, strict=True):
             entry = tf.reshape(tf.stack(entries, axis=-1), [-1, self.count * len(kind)])
-            share = (2 * spin + 1) / (4.0 * math.pi * (2 * group.inside.frequency + 1))
+            share = (2 * spin + 1) / (4.0 * math.pi)
             total += tf.matmul(share * weights[:, None] * entry, entry, transpose_a=True)
         return total
 

@@ -1,104 +1,145 @@
 """The RBF kernel under SO(3)-equivariant flows, for all pairs of points."""
 
-import numpy as np
+import functools
+
 import tensorflow as tf
 
-from tfpn.math.shapes import axis_sizes
+from tfpn.math.fusion import fused, fusion, is_active
+from tfpn.math.shapes import axis_sizes, reshape
 from tfpn.math.steerable.interface import flows_and_parts
 from tfpn.math.steerable.series import profiles
 from tfpn.math.steerable.space.flows import coupled_spins
-from tfpn.math.steerable.space.spherical import couplings, products, spherical_harmonics
+from tfpn.math.steerable.space.spherical import coupling_matrix, products, spherical_harmonics
 
 
 def cross_kernels(query, points, flows, groups):
     """`tfpn.math.steerable.interface.Harmonics.kernels`.
 
     Returns:
-        For each group [B, M rows, K mu, N], the rows of one query point after one another.
+        For each group the waves [B, M rows, K mu, N]: profiles of the distance times harmonics of
+        the direction, the rows of one query point after one another. Gradients are those of smooth
+        functions: polar coordinates are singular where points coincide, and these functions are
+        not.
     """
-    pairs = list(
-        dict.fromkeys(
-            (out, group.inside) for group in groups for kind in group.outs for out in kind
-        )
-    )
-    # For each L the pairs that have it.
-    coupled: dict = {}
-    for pair, entries in zip(pairs, flows.entries(pairs), strict=True):
+    layout = _Layout(groups)
+    coupled: dict = {spin: [] for spin in layout.spins}
+    for pair, entries in zip(layout.pairs, flows.entries(layout.pairs), strict=True):
         for spin, entry in zip(coupled_spins(*pair), entries, strict=True):
-            coupled.setdefault(spin, {})[pair] = tf.transpose(entry)  # [K, Q]
-    spins = sorted(coupled)
-    spectra = [tf.stack(list(coupled[spin].values()))[:, :, None] for spin in spins]
-    waves = dict(zip(spins, _waves(query, points, flows, spins, spectra), strict=True))
-    blocks = {}
-    for pair in pairs:
-        parts = []
-        for spin in coupled_spins(*pair):
-            place = flows.count * list(coupled[spin]).index(pair)
-            parts.append(waves[spin][:, :, :, place : place + flows.count])
-        blocks[pair] = _coupled(tf.concat(parts, axis=2), pair)
-    found = []
-    for group in groups:
-        rows = tf.concat([_rows(blocks, group, kind) for kind in group.outs], axis=2)
-        batch, size, _, count, number = axis_sizes(rows)
-        found.append(tf.reshape(rows, [batch, size * group.rows, count, number]))
-    return found
-
-
-def _rows(blocks, group, kind):
-    """The rows of a kind, [B, M, 2 l + 1, K mu, N]."""
-    size = 2 * kind[0].frequency + 1
-    start = group.component * size
-    return flows_and_parts(
-        [blocks[out, group.inside][:, :, start : start + size] for out in kind], 3
-    )
-
-
-def _coupled(waves, pair):
-    """From waves by (L, M) to components by (input, output), axis 2 of [B, M, ..., K, N]."""
-    out, inside = pair
-    matrix = np.concatenate(
-        [np.reshape(part.transpose(2, 1, 0), [-1, len(part)])
-         for part in couplings(out.frequency, inside.frequency).values()],
-        axis=1,
-    )  # fmt: skip
-    batch, size, rows, count, number = axis_sizes(waves)
-    flat = tf.reshape(waves, [batch, size, rows, count * number])
-    flat = tf.matmul(tf.constant(matrix, waves.dtype), flat)
-    return tf.reshape(flat, [batch, size, rows, count, number])
-
-
-def _waves(query, points, flows, spins, spectra):
-    """Profiles of the distance times harmonics of the direction, for each L.
-
-    Args:
-        query, points: as in `cross_kernels`.
-        flows: `SpaceFlows`.
-        spins: L, increasing.
-        spectra: for each L [pairs, K, 1, Q], see `tfpn.math.steerable.series.profiles`.
-
-    Returns:
-        For each L [B, M, 2 L + 1, pairs K, N]. Gradients are those of smooth functions: polar
-        coordinates are singular where points coincide, and these functions are not.
-    """
+            coupled[spin].append(tf.transpose(entry))  # [K, Q]
+    spins = layout.spins
+    spectra = [tf.stack(coupled[spin])[:, :, None] for spin in spins]
     scale = tf.cast(1.0 / flows.unit, query.dtype)
     offset = [(query[:, :, None, axis] - points[:, None, :, axis]) * scale for axis in range(3)]
     constant = [tf.stop_gradient(part) for part in offset]
     distance, harmonics = _directions(constant, max(spins))
-    waves = [
-        harmonics[spin][:, :, :, None] * profile[:, :, None]
-        for spin, profile in zip(spins, _profiles(distance, flows, spins, spectra), strict=True)
-    ]
+    kernels = _directed(_profiles(distance, flows, spins, spectra), harmonics, groups)
 
     @tf.custom_gradient
-    def apply(x, y, z, *waves):
+    def apply(x, y, z, *kernels):
         def gradient(*upstream):
             # Not computed where nothing asks for the points' gradients.
-            slopes = _slopes((x, y, z), upstream, flows, spins, spectra)
+            slopes = _slopes((x, y, z), layout.by_spin(upstream), flows, spins, spectra)
             return *(tf.cast(part, x.dtype) for part in slopes), *upstream
 
-        return tuple(map(tf.identity, waves)), gradient
+        return tuple(map(tf.identity, kernels)), gradient
 
-    return apply(*offset, *waves)
+    return list(apply(*offset, *kernels))
+
+
+def _directed(profiles, harmonics, groups):
+    """The groups' waves, with the gradient by the profiles; harmonics are constants."""
+    forward, backward = _functions(groups)
+
+    @tf.custom_gradient
+    def apply(*profiles):
+        active = is_active()
+
+        def gradient(*upstream):
+            with fusion(active):
+                return backward(*upstream, *harmonics)
+
+        return forward(*profiles, *harmonics), gradient
+
+    return apply(*profiles)
+
+
+@functools.cache
+def _functions(groups):
+    """Functions that join the waves of groups, and take gradients back to the profiles."""
+    layout = _Layout(groups)
+
+    @fused
+    def forward(*tensors):
+        size = len(layout.spins)
+        return tuple(layout.join(tensors[:size], tensors[size:]))
+
+    @fused
+    def backward(*tensors):
+        size = len(groups)
+        upstream, harmonics = layout.by_spin(tensors[:size]), tensors[size:]
+        return tuple(
+            tf.reduce_sum(part * harmonics[spin][:, :, :, None], axis=2)
+            for spin, part in zip(layout.spins, upstream, strict=True)
+        )
+
+    return forward, backward
+
+
+class _Layout:
+    """Where the waves of each spin L and pair of parts stand in the groups' rows.
+
+    Attributes:
+        pairs: all (output, input).
+        spins: all L, increasing.
+    """
+
+    def __init__(self, groups):
+        self._groups = groups
+        self.pairs = list(
+            dict.fromkeys(
+                (out, group.inside) for group in groups for kind in group.outs for out in kind
+            )
+        )
+        self._with: dict = {}  # for each L its pairs
+        for pair in self.pairs:
+            for spin in coupled_spins(*pair):
+                self._with.setdefault(spin, []).append(pair)
+        self.spins = sorted(self._with)
+
+    def join(self, profiles, harmonics):
+        """The groups' waves, from profiles [B, M, pairs K, N] and harmonics of each L."""
+        waves = {}
+        for spin, profile in zip(self.spins, profiles, strict=True):
+            pairs = self._with[spin]
+            for pair, part in zip(pairs, tf.split(profile, len(pairs), axis=2), strict=True):
+                waves[spin, pair] = harmonics[spin][:, :, :, None] * part[:, :, None]
+        found = []
+        for group in self._groups:
+            rows = [
+                flows_and_parts([waves[spin, (out, group.inside)] for out in kind], 3)
+                for kind, spin in group.waves
+            ]
+            rows = tf.concat(rows, axis=2)
+            batch, size, number, *others = axis_sizes(rows)
+            found.append(reshape(rows, [batch, [size, number], *others]))
+        return found
+
+    def by_spin(self, kernels):
+        """For each L the waves of all pairs, [B, M, 2 L + 1, pairs K, N]."""
+        waves = {}
+        for group, kernel in zip(self._groups, kernels, strict=True):
+            batch, places, functionals, number = axis_sizes(kernel)
+            parts = len(group.outs[0])
+            shape = [batch, -1, group.rows, functionals // parts, parts, number]
+            widths = [2 * spin + 1 for _, spin in group.waves]
+            rows = tf.split(tf.reshape(kernel, shape), widths, axis=2)
+            for (kind, spin), row in zip(group.waves, rows, strict=True):
+                for out, part in zip(kind, tf.unstack(row, axis=4), strict=True):
+                    waves[spin, (out, group.inside)] = part
+        return [
+            tf.concat([waves[spin, pair] for pair in self._with[spin]], axis=3)
+            for spin in self.spins
+        ]
 
 
 def _slopes(offset, upstream, flows, spins, spectra):
@@ -152,12 +193,14 @@ def real_matrix(kernels, groups, frequencies):
     """`tfpn.math.steerable.interface.Harmonics.real_matrix` of [P, rows, mu, 1]."""
     columns: dict = {}
     for kernel, group in zip(kernels, groups, strict=True):
-        rows = columns.setdefault(group.inside.start + group.component, {})
-        for kind in group.outs:
-            for number, out in enumerate(kind):
-                rows[out.start] = kernel[:, group.rows_of(kind), number, 0]
+        rows = columns.setdefault(group.inside.start, {})
+        by_kind = tf.split(kernel[..., 0], group.sizes, axis=1)
+        for kind, waves in zip(group.outs, by_kind, strict=True):
+            for out, part in zip(kind, tf.unstack(waves, axis=-1), strict=True):
+                matrix = coupling_matrix(out.frequency, group.inside.frequency)
+                rows[out.start] = tf.tensordot(part, tf.constant(matrix, part.dtype), 1)
     by_start = [
-        tf.concat([rows[start] for start in sorted(rows)], axis=-1)
+        tf.concat([rows[start] for start in sorted(rows)], axis=1)
         for _, rows in sorted(columns.items())
     ]
-    return tf.stack(by_start, axis=-1)
+    return tf.concat(by_start, axis=2)

@@ -92,6 +92,12 @@ def couplings(out, inside):
 
 
 @functools.cache
+def coupling_matrix(out, inside):
+    """C^L of all L after one another, [(2 l + 1) (2 l' + 1), 2 l + 1, 2 l' + 1]."""
+    return np.concatenate(list(couplings(out, inside).values()))
+
+
+@functools.cache
 def products(spin, step):
     """G of ``u_i Y_lM(u) = sum_M' G[i, M, M'] Y_(l + step)M'(u) + ...``, [3, 2 l + 1, 2 L + 1].
 
