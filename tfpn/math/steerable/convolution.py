@@ -331,8 +331,7 @@ class _Parts:
         observed: `tfpn.math.posterior.Observed` of all channels.
         of_parts: the channels of each part of rho.
         dim: d.
-        together: `tfpn.math.common_points.Together` of the examples that the posterior has beside
-            each other, or None.
+        together: `tfpn.math.common_points.Together` of the examples side by side, or None.
     """
 
     def __init__(self, observed, of_parts, dim, together=None):
@@ -355,14 +354,13 @@ class _Parts:
             with_variance: whether to compute the explained part.
 
         Returns:
-            The means [B, M, F, channels of the group], and the part that the observations
-            explain, [B, M, G, F, F] or None. G is 1, or the number of copies with noise for each
-            block.
+            The means [B, M, F, channels of the group], and the part that the observations explain,
+            [B, M, G, F, F] or None. G is 1, or the number of copies with noise for each block.
         """
         channels, together = group.channels(self._of_parts), self._together
         explained = None
         if with_variance:
-            # The channels of a block have the same noise, so those of the first component tell all.
+            # A block's channels have the same noise, so those of the first component tell all.
             count = len(channels) if self._shared else self.copies(group)
             first, rest = channels[:count], channels[count:]
             mean, explained, nll = self._of(first).condition(Fixed(kernel))
