@@ -130,7 +130,7 @@ class _Layout:
         for group, kernel in zip(self._groups, kernels, strict=True):
             batch, places, functionals, number = axis_sizes(kernel)
             parts = len(group.outs[0])
-            shape = [batch, -1, group.rows, functionals // parts, parts, number]
+            shape = [batch, places // group.rows, group.rows, functionals // parts, parts, number]
             widths = [2 * spin + 1 for _, spin in group.waves]
             rows = tf.split(tf.reshape(kernel, shape), widths, axis=2)
             for (kind, spin), row in zip(group.waves, rows, strict=True):
